@@ -1,0 +1,1 @@
+"""Each file implements one door, and translates foreign failures exactly once."""

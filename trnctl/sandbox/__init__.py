@@ -1,0 +1,20 @@
+"""The embedded world: real Slurm, real ssh and the unmodified pcluster; AWS's answers and the Neuron tools are emulated.
+
+It is an environment, not a code path: an endpoint URL, an ssh config, a PATH. Nothing outside this package and
+the composition root knows of it.
+
+One daemon, the world, serves the AWS emulator and owns the machines. Everything lives below one folder, the
+sandbox's home: $TRNCTL_SANDBOX_HOME, else $XDG_STATE_HOME/trnctl/sandbox, else ~/.local/state/trnctl/sandbox.
+
+    sandbox.json              written when the world is up: pid, endpoint, region, account, options
+    ssh_config                the client's side: a Host block for each head node's public and private address
+    keys/                     throw-away host and client keys
+    log/                      world.log and what pcluster asked
+    file_systems/fs-…/        the content of each emulated file system; outlives its cluster when it is retained
+    clusters/NAME/            one for each cluster whose head node is up
+        cluster.json          what the machines know: ssh port, queues, instance types by node
+        bin/                  put in front of PATH on head and compute nodes: ssh, Neuron tools, torchrun, …
+        emulation.json        what the emulated tools obey: steps, instance types, faults
+        etc/ state/ spool/ log/ run/    Slurm's own
+        root/                 the mount prefix: root/fsx is a link to file_systems/fs-…, root/home is a folder
+"""

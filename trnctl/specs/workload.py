@@ -1,0 +1,96 @@
+"""A workload recipe as frozen values: what to run, how it scales, what it prints, and where each number comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Scaling = Literal["strong", "weak"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The training code: a public repository at a pinned commit, and the folder in it that is the working directory."""
+
+    repository: str
+    commit: str
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences per optimizer step. At one node: micro x accumulation x ranks = `global_size`.
+
+    Strong scaling keeps `global_size` and divides `accumulation` by the nodes; weak scaling keeps `accumulation`.
+    `sequence` is in tokens.
+    """
+
+    global_size: int
+    micro: int
+    accumulation: int
+    sequence: int
+
+
+@dataclass(frozen=True)
+class LogPattern:
+    """How the script's step line reads: a regular expression with the groups `step`, `loss` and `throughput`
+    (each optional but `step`), and the unit of the throughput."""
+
+    step: str
+    unit: str = "seq/s"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What the script really does about checkpoints.
+
+    `on_signal`: whether it saves when it gets SIGTERM or SIGUSR1. `pattern` is a glob in the run's `checkpoints`
+    folder; `cadence` says in words when it writes one; `resume_arguments` are added when a run starts again and a
+    checkpoint is there.
+    """
+
+    pattern: str
+    on_signal: bool = False
+    cadence: str = ""
+    resume_arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published throughput, the only ground for a prediction: `rate` in the recipe's unit at `nodes` nodes."""
+
+    nodes: int
+    rate: float
+    scaling: Scaling
+    source: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """One recipe. Arguments and environment may refer to `{accumulation}`, `{micro_batch}`, `{steps}`,
+    `{checkpoints}` (the run's checkpoint folder) and `{nodes}`; they are filled by `plan.layout`."""
+
+    name: str
+    title: str
+    source: Source
+    script: str
+    arguments: Mapping[str, str | int | float | bool]
+    batch: Batch
+    steps: int
+    log: LogPattern
+    checkpoint: Checkpoint
+    nodes: int = 1  # when the user names no number
+    ranks_per_node: Mapping[str, int] = field(default_factory=dict)  # by instance type; its keys are what can run it
+    environment: Mapping[str, str] = field(default_factory=dict)
+    multi_node_environment: Mapping[str, str] = field(default_factory=dict)
+    compile: Literal["neuron_parallel_compile", "none"] = "neuron_parallel_compile"
+    compile_arguments: Mapping[str, str | int | float | bool] = field(default_factory=dict)  # replace those of training
+    compile_minutes: float | None = None
+    master_port: int = 2022
+    reserved_ports: tuple[int, ...] = (48620,)
+    virtualenv: str = ""  # activated on the nodes when it is there
+    dataset: str = ""
+    model: str = ""
+    published: tuple[Published, ...] = ()
