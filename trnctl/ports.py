@@ -90,7 +90,7 @@ class Provisioner(Protocol):
     def check_update(self, name: str, document: str) -> tuple[list[Change], list[Finding]]:
         """What an update would change, and what forbids it."""
 
-    def list(self) -> list[ClusterSummary]:
+    def clusters(self) -> list[ClusterSummary]:
         """All clusters of the region."""
 
     def describe(self, name: str) -> Mapping[str, object]:
@@ -108,7 +108,9 @@ class Provisioner(Protocol):
 
 # --------------------------------------------------------------------------------------------- Cloud
 
-Phase = Literal["creating", "running", "create-failed", "updating", "update-failed", "deleting", "delete-failed"]
+Phase = Literal[
+    "creating", "running", "create-failed", "updating", "update-failed", "deleting", "delete-failed"
+]
 
 
 @dataclass(frozen=True)
@@ -310,7 +312,9 @@ class JobQueue(Protocol):
     def submit(self, submission: Submission) -> Submitted:
         """Write the folder and submit its jobs. Safe to repeat: the same run is never submitted twice."""
 
-    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 6000) -> QueuePicture:
+    def observe(
+        self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 6000
+    ) -> QueuePicture:
         """Jobs, nodes and the newest runs (or the one named `run`, in whole)."""
 
     def cancel(self, run: str, runs_folder: str) -> list[str]:

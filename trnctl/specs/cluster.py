@@ -20,7 +20,9 @@ class Network:
 
     head_subnet: str
     compute_subnet: str
-    security_groups: tuple[str, ...] = ()  # replace ParallelCluster's own on compute; must allow all traffic to themselves
+    security_groups: tuple[
+        str, ...
+    ] = ()  # replace ParallelCluster's own on compute; must allow all traffic to themselves
     additional_security_groups: tuple[str, ...] = ()
 
 
