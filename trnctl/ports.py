@@ -108,9 +108,7 @@ class Provisioner(Protocol):
 
 # --------------------------------------------------------------------------------------------- Cloud
 
-Phase = Literal[
-    "creating", "running", "create-failed", "updating", "update-failed", "deleting", "delete-failed"
-]
+Phase = Literal["creating", "running", "create-failed", "updating", "update-failed", "deleting", "delete-failed"]
 
 
 @dataclass(frozen=True)
@@ -312,9 +310,7 @@ class JobQueue(Protocol):
     def submit(self, submission: Submission) -> Submitted:
         """Write the folder and submit its jobs. Safe to repeat: the same run is never submitted twice."""
 
-    def observe(
-        self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 6000
-    ) -> QueuePicture:
+    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 6000) -> QueuePicture:
         """Jobs, nodes and the newest runs (or the one named `run`, in whole)."""
 
     def cancel(self, run: str, runs_folder: str) -> list[str]:
@@ -341,9 +337,10 @@ class Clock(Protocol):
 class Services:
     """The doors, bundled for one cluster.
 
-    `head` opens the way to the head node once AWS has told its address. `mount_prefix` stands before every mount directory on the head node: '' on AWS; the sandbox, which may not
-    write to `/fsx` on the user's machine, keeps the cluster's file systems below its own folder.
-    `notice` is a sentence shown with every result when what answers is not AWS ('' otherwise).
+    `head` opens the way to the head node once AWS has told its address. `mount_prefix` stands before every mount
+    directory on the head node: '' on AWS; the sandbox, which may not write to `/fsx` on the user's machine, keeps
+    the cluster's file systems below its own folder. `notice` is a sentence shown with every result when what
+    answers is not AWS ('' otherwise).
     """
 
     provisioner: Provisioner

@@ -1,4 +1,4 @@
-"""The embedded world: real Slurm, real ssh and the unmodified pcluster; AWS's answers and the Neuron tools are emulated.
+"""The embedded world: real Slurm, real ssh, the unmodified pcluster; AWS and the Neuron tools are emulated.
 
 It is an environment, not a code path: an endpoint URL, an ssh config, a PATH. Nothing outside this package and
 the composition root knows of it.

@@ -82,15 +82,11 @@ class WorkloadSpec:
     log: LogPattern
     checkpoint: Checkpoint
     nodes: int = 1  # when the user names no number
-    ranks_per_node: Mapping[str, int] = field(
-        default_factory=dict
-    )  # by instance type; its keys are what can run it
+    ranks_per_node: Mapping[str, int] = field(default_factory=dict)  # by instance type; its keys are what can run it
     environment: Mapping[str, str] = field(default_factory=dict)
     multi_node_environment: Mapping[str, str] = field(default_factory=dict)
     compile: Literal["neuron_parallel_compile", "none"] = "neuron_parallel_compile"
-    compile_arguments: Mapping[str, str | int | float | bool] = field(
-        default_factory=dict
-    )  # replace those of training
+    compile_arguments: Mapping[str, str | int | float | bool] = field(default_factory=dict)  # replace those of training
     compile_minutes: float | None = None
     master_port: int = 2022
     reserved_ports: tuple[int, ...] = (48620,)
