@@ -187,6 +187,9 @@ class Cloud(Protocol):
     def stack_events(self, cluster: str) -> list[StackEvent]:
         """Stack events of the newest stack of that name (also just after its deletion), oldest first, [] when none."""
 
+    def template(self, cluster: str) -> Mapping[str, object] | None:
+        """The CloudFormation template of a cluster's stack (its `Resources` by logical id); None when there is none."""
+
     def file_systems(self, cluster: str) -> list[FileSystem]:
         """File systems and volumes that carry the cluster's tag."""
 
@@ -210,6 +213,9 @@ JobState = Literal[
     "held", "pending", "configuring", "running", "completing", "completed",
     "failed", "cancelled", "timeout", "node-fail", "requeued", "suspended", "unknown",
 ]  # fmt: skip
+
+
+ENDED: frozenset[JobState] = frozenset({"completed", "failed", "cancelled", "timeout", "node-fail"})
 
 
 @dataclass(frozen=True)
@@ -262,6 +268,11 @@ class Job:
     starts: datetime | None = None
     node_list: str = ""
     restarts: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will never run again."""
+        return self.state in ENDED
 
 
 @dataclass(frozen=True)

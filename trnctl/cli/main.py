@@ -1,8 +1,67 @@
-"""Errors become two lines and an exit code here; nothing below catches them for show."""
+"""Runs the command line: errors become two lines and an exit code here, and nowhere else."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from trnctl.errors import TrnctlError
+
 
 def main() -> None:
-    """Run the command line of this process and exit."""
-    raise SystemExit(0)
+    """Run the command line of this process and exit with its code."""
+    raise SystemExit(run(sys.argv[1:]))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line to its exit code; nothing is raised."""
+    from trnctl.cli.app import app
+    from trnctl.cli.argv import arrange
+    from trnctl.cli.session import Session
+
+    line = arrange(argv)
+    try:
+        app(list(line.argv), prog_name="trnctl", obj=Session(rest=line.rest))
+    except TrnctlError as error:
+        show_error(error, sys.stderr)
+        return error.exit_code
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted\n")
+        return 130
+    except BrokenPipeError:  # the reader of a pipe went away (`trnctl logs … | head`): not a failure worth a word
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:  # noqa: BLE001  # the last resort: anything unforeseen is logged whole, told in two lines
+        _show_unexpected(error, sys.stderr)
+        return 1
+    return 0
+
+
+def show_error(error: TrnctlError, out: TextIO) -> None:
+    """`error: what happened` and `remedy: what to do`; findings stand between them, one a line."""
+    out.write(f"error: {error.message}\n")
+    for finding in error.findings:
+        out.write(f"  {finding.level}: {finding} [{finding.code}]\n")
+    out.write(f"remedy: {error.remedy}\n")
+
+
+def _show_unexpected(error: Exception, out: TextIO) -> None:
+    import traceback
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    text = "".join(traceback.format_exception(error))
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    path = Path(state) / "trnctl" / "log" / f"error-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError:  # nowhere to write: then the traceback itself is better than nothing
+        out.write(text)
+        return
+    out.write(f"error: something unexpected happened: {type(error).__name__}: {error}\n")
+    out.write(f"remedy: please report it with the traceback in {path}\n")

@@ -1,0 +1,100 @@
+"""Create a cluster: a plan with its price, then ParallelCluster, then the wait to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trnctl.actions.stack import Progress, cause, watch
+from trnctl.errors import NotFoundError, RefusedError, ToolError
+from trnctl.plan.cost import Price, full_price, idle_price
+from trnctl.ports import Phase, Services
+from trnctl.render.cluster import cluster_document
+from trnctl.specs.cluster import ClusterSpec
+
+# ParallelCluster gives the head node 35 minutes to report (2100 s); file systems come before it.
+LIMIT_S = 75 * 60
+_DELETE_LIMIT_S = 40 * 60
+
+
+@dataclass(frozen=True)
+class CreatePlan:
+    """What `cluster create` will do. `standing` is the phase of a stack of that name that is already there."""
+
+    spec: ClusterSpec
+    document: str
+    idle: Price
+    full: Price
+    standing: Phase | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether something new will be made, so that a person should confirm."""
+        return self.standing in {None, "create-failed"}
+
+
+def plan_create(spec: ClusterSpec, standing: Phase | None = None) -> CreatePlan:
+    """The plan. RefusedError for a platform that trnctl only plans for, and for a stack in a state that forbids it."""
+    if spec.platform != "parallelcluster":
+        raise RefusedError(
+            f"{spec.name} is for {spec.platform}, which trnctl can plan for and export to, but not create",
+            remedy="set platform: parallelcluster to create it with ParallelCluster",
+        )
+    if standing in {"deleting", "delete-failed"}:
+        raise RefusedError(
+            f"a cluster named {spec.name} is still there: {standing}",
+            remedy=f"finish it with trnctl teardown --cluster {spec.name}, or choose another name",
+        )
+    return CreatePlan(spec, cluster_document(spec), idle_price(spec), full_price(spec), standing)
+
+
+def standing_phase(name: str, services: Services) -> Phase | None:
+    """The phase of the stack of that name, None when there is none."""
+    stack = services.cloud.observe(name).stack
+    return stack.phase if stack else None
+
+
+def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:
+    """Carry the plan out, yielding progress to the end. ToolError names the event that made it fail.
+
+    Can be run again: a stack that is being created is watched to its end, one that is there is a success, one
+    that failed is deleted first (what it leaves behind by policy stays).
+    """
+    name = plan.spec.name
+    if plan.standing == "create-failed":
+        services.provisioner.delete(name)
+        yield from watch(name, services, until=frozenset({None, "delete-failed"}), limit_s=_DELETE_LIMIT_S)
+    if plan.asks:
+        services.provisioner.create(name, plan.document)
+    phase: Phase | None = None
+    ends: frozenset[Phase | None] = frozenset({"running", "create-failed", "update-failed", "delete-failed", None})
+    for step in watch(name, services, until=ends, limit_s=LIMIT_S):
+        phase = step.phase
+        yield step
+    if phase != "running":
+        raise failure(name, "created", services)
+
+
+def failure(name: str, verb: str, services: Services) -> ToolError:
+    """The error for a stack that did not get there: the cause, not the victims."""
+    event = cause(services.cloud.stack_events(name))
+    if event is None:
+        return ToolError(
+            f"{name} could not be {verb}: its stack is gone and left no events",
+            remedy="run the command again; trnctl cluster list shows what exists",
+        )
+    return ToolError(
+        f"{name} could not be {verb}: {event.logical_id} ({event.resource_type}) failed: {event.reason}",
+        remedy=f"mend the cause, then run this command again; trnctl cluster events --cluster {name} lists everything",
+    )
+
+
+def require_stack(name: str, region: str, services: Services) -> Phase:
+    """The phase of a cluster that must exist. NotFoundError otherwise."""
+    phase = standing_phase(name, services)
+    if phase is None:
+        raise NotFoundError(
+            f"there is no cluster {name} in {region}",
+            remedy="trnctl cluster list shows what exists; trnctl cluster create makes it",
+        )
+    return phase

@@ -1,0 +1,110 @@
+"""Follows a cluster's CloudFormation stack to a state, and finds the event that made it fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from trnctl.errors import WaitedTooLong
+from trnctl.ports import Phase, Services, Stack, StackEvent
+
+POLL_SECONDS = 2.0
+_STARTS = frozenset({"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"})
+_VICTIM = "Resource creation cancelled"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One look at a stack on its way. `done` of `total` resources (`total` is None when it cannot be known);
+    `current` are the resources in work, with the seconds that each has taken."""
+
+    phase: Phase | None
+    done: int
+    total: int | None
+    current: tuple[tuple[str, float], ...]
+    elapsed_s: float
+
+
+def watch(cluster: str, services: Services, *, until: frozenset[Phase | None], limit_s: float) -> Iterator[Progress]:
+    """Yield a Progress at each look until the stack's phase is one of `until` (None: it is gone).
+
+    Elapsed time counts from the start of the operation, also when an earlier command began it.
+    WaitedTooLong after `limit_s` seconds of watching; the work goes on.
+    """
+    began = services.clock.now()
+    total = stack_size(services.cloud.template(cluster))
+    while True:
+        stack = services.cloud.observe(cluster).stack
+        phase = stack.phase if stack else None
+        now = services.clock.now()
+        if total is None:
+            total = stack_size(services.cloud.template(cluster))
+        yield progress(cluster, phase, services.cloud.stack_events(cluster), total, now)
+        if phase in until:
+            return
+        if (now - began).total_seconds() > limit_s:
+            raise WaitedTooLong(
+                f"{cluster} is still {phase or 'gone'} after {limit_s / 60:.0f} minutes",
+                remedy="the work goes on: trnctl status shows it, and the same command takes up the wait again",
+            )
+        services.clock.sleep(POLL_SECONDS)
+
+
+def progress(
+    cluster: str, phase: Phase | None, events: Sequence[StackEvent], total: int | None, now: datetime
+) -> Progress:
+    """Where the newest operation on the stack stands. The stack's own events carry the cluster's name."""
+    starts = [event for event in events if event.logical_id == cluster and event.status in _STARTS]
+    since = starts[-1].at if starts else now
+    newest: dict[str, StackEvent] = {}
+    began: dict[str, datetime] = {}
+    for event in events:
+        if event.logical_id != cluster and event.at >= since:
+            newest[event.logical_id] = event
+            if event.status.endswith("IN_PROGRESS"):
+                began.setdefault(event.logical_id, event.at)
+    current = [
+        (name, (now - began[name]).total_seconds())
+        for name, event in newest.items()
+        if event.status.endswith("IN_PROGRESS")
+    ]
+    current.sort(key=lambda row: -row[1])
+    done = sum(event.status.endswith("_COMPLETE") for event in newest.values())
+    return Progress(phase, done, total, tuple(current), max(0.0, (now - since).total_seconds()))
+
+
+def stack_size(template: Mapping[str, object] | None) -> int | None:
+    """How many resources a template has."""
+    resources = (template or {}).get("Resources")
+    return len(resources) if isinstance(resources, Mapping) else None
+
+
+def retained(template: Mapping[str, object] | None, events: Sequence[StackEvent]) -> frozenset[str]:
+    """The physical ids of resources that outlive the stack (`DeletionPolicy: Retain`)."""
+    resources = (template or {}).get("Resources")
+    if not isinstance(resources, Mapping):
+        return frozenset()
+    kept = {
+        name
+        for name, body in resources.items()
+        if isinstance(body, Mapping) and body.get("DeletionPolicy") == "Retain"
+    }
+    return frozenset(event.physical_id for event in events if event.logical_id in kept and event.physical_id)
+
+
+def cause(events: Sequence[StackEvent]) -> StackEvent | None:
+    """The event that made the stack fail: the first failure that is not a mere victim of another.
+
+    CloudFormation cancels everything that was under way when one resource fails; those say "Resource creation
+    cancelled" and are what `describe` tends to show (aws-parallelcluster's failureCode ResourceCreationFailure).
+    """
+    failed = [event for event in events if event.status.endswith("_FAILED")]
+    own = [event for event in failed if not event.reason.startswith(_VICTIM)]
+    resources = [event for event in own if event.resource_type != "AWS::CloudFormation::Stack"]
+    return next(iter(resources or own or failed), None)
+
+
+def resting(stack: Stack | None) -> bool:
+    """Whether nothing is under way."""
+    return stack is None or stack.phase not in {"creating", "updating", "deleting"}

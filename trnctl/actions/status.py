@@ -1,0 +1,229 @@
+"""One look at everything: stack, fleet, nodes, runs and money, from AWS side by side and one call to the head node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from trnctl.errors import NotFoundError, ToolError
+from trnctl.findings import Finding
+from trnctl.plan.cost import Spent, spent
+from trnctl.plan.progress import Progress, parse_progress
+from trnctl.ports import ENDED, Instance, Job, NodeGroup, Observed, QueuePicture, RunRecord, Services
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One run as it stands. `state` is the state of the stage that matters now; `eta_s` is measured, not planned."""
+
+    run: str
+    workload: str
+    stage: str
+    state: str
+    reason: str
+    nodes: int
+    elapsed_s: int
+    step: int | None
+    steps: int | None
+    throughput: float | None
+    unit: str
+    eta_s: int | None
+    jobs: Mapping[str, str]
+
+    def as_json(self) -> dict[str, object]:
+        """The stable JSON form."""
+        return {
+            "run": self.run, "workload": self.workload, "stage": self.stage, "state": self.state,
+            "reason": self.reason, "nodes": self.nodes, "elapsed_s": self.elapsed_s, "step": self.step,
+            "steps": self.steps, "throughput": self.throughput, "unit": self.unit, "eta_s": self.eta_s,
+            "jobs": dict(self.jobs),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ClusterStatus:
+    """One look at a cluster. `groups` is None when the queue could not be asked (an alert says why)."""
+
+    name: str
+    region: str
+    at: datetime
+    seen: Observed
+    cost: Spent
+    groups: tuple[NodeGroup, ...]
+    runs: tuple[RunStatus, ...]
+    alerts: tuple[Finding, ...]
+    notice: str = ""
+
+    @property
+    def head(self) -> Instance | None:
+        """The head node."""
+        return next((one for one in self.seen.instances if one.role == "head"), None)
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """Compute nodes by state; a node in two partitions counts once."""
+        counted: dict[str, dict[str, int]] = {}
+        for group in self.groups:
+            counted.setdefault(group.state, {})[group.hostlist] = group.count
+        return {state: sum(lists.values()) for state, lists in sorted(counted.items())}
+
+    def as_json(self) -> dict[str, object]:
+        """The stable JSON form."""
+        head = self.head
+        return {
+            "cluster": {
+                "name": self.name,
+                "region": self.region,
+                "phase": self.seen.stack.phase if self.seen.stack else None,
+                "fleet": self.seen.fleet.status if self.seen.fleet else None,
+                "head_node": {
+                    "id": head.id, "type": head.type, "state": head.state,
+                    "public_ip": head.public_ip, "private_ip": head.private_ip,
+                } if head else {},
+            },
+            "nodes": self.nodes,
+            "cost": {
+                "per_hour_usd": round(self.cost.per_hour.usd, 4),
+                "so_far_usd": self.cost.so_far_usd,
+                "basis": self.cost.basis,
+                "known_from": self.cost.known_from.isoformat() if self.cost.known_from else None,
+            },
+            "runs": [run.as_json() for run in self.runs],
+            "alerts": [alert.as_json() for alert in self.alerts],
+            "notice": self.notice,
+            "at": self.at.isoformat(timespec="seconds"),
+        }  # fmt: skip
+
+
+def status(cluster: str, region: str, services: Services, runs_folder: str, *, newest: int = 20) -> ClusterStatus:
+    """Ask AWS, then the head node. NotFoundError when there is no such cluster."""
+    seen = services.cloud.observe(cluster)
+    if seen.stack is None:
+        raise NotFoundError(
+            f"there is no cluster {cluster} in {region}",
+            remedy="trnctl cluster create makes it; trnctl cluster list shows what exists",
+        )
+    picture, alerts = _ask_queue(seen, services, runs_folder, newest)
+    now = services.clock.now()
+    runs = tuple(summarize(picture, now)) if picture else ()
+    groups = picture.nodes if picture else ()
+    alerts += [*_fleet_alerts(seen), *_node_alerts(groups)]
+    return ClusterStatus(
+        cluster, region, now, seen, spent(seen.instances, now), tuple(groups), runs, tuple(alerts), services.notice
+    )
+
+
+def _ask_queue(
+    seen: Observed, services: Services, runs_folder: str, newest: int
+) -> tuple[QueuePicture | None, list[Finding]]:
+    head = next((one for one in seen.instances if one.role == "head" and one.state == "running"), None)
+    if head is None or (seen.stack and seen.stack.phase in {"creating", "deleting"}):
+        return None, []
+    try:
+        return services.head.queue(head).observe(runs_folder, newest=newest), []
+    except ToolError as error:
+        return None, [Finding("head-node-unreachable", "error", error.message, error.remedy)]
+
+
+def _fleet_alerts(seen: Observed) -> list[Finding]:
+    """What the stack and the fleet say that a person should act on."""
+    alerts = []
+    if seen.stack and seen.stack.phase.endswith("failed"):
+        alerts.append(
+            Finding(
+                "stack-failed", "error", f"the stack is {seen.stack.status}: {seen.stack.reason or 'no reason given'}",
+                "trnctl cluster events shows what failed",
+            )
+        )  # fmt: skip
+    if seen.fleet and seen.fleet.status == "protected":
+        alerts.append(
+            Finding(
+                "protected-mode", "error", "the fleet is in protected mode: nodes failed to start ten times",
+                "mend the cause, then trnctl cluster fleet start",
+            )
+        )  # fmt: skip
+    return alerts
+
+
+def _node_alerts(groups: tuple[NodeGroup, ...]) -> list[Finding]:
+    """Nodes that are down or drained, with Slurm's reason."""
+    return [
+        Finding(
+            "nodes-unavailable", "warning",
+            f"{group.count} node{'s' if group.count > 1 else ''} {group.state} in {group.partition}: "
+            f"{group.reason or 'no reason given'}",
+            f"scontrol show node {group.hostlist} on the head node tells more",
+            evidence=group.hostlist,
+        )
+        for group in groups
+        if group.state in {"down", "drained", "draining"}
+    ]  # fmt: skip
+
+
+def summarize(picture: QueuePicture, now: datetime) -> list[RunStatus]:
+    """The runs of a picture, the living first, then the newest."""
+    jobs = {job.id: job for job in picture.jobs}
+    runs = [_summary(record, jobs) for record in picture.runs]
+    return sorted(runs, key=lambda run: run.state in ENDED)
+
+
+def current_stage(record: RunRecord, jobs: Mapping[str, Job]) -> tuple[str, str, Job | None]:
+    """Which stage matters, its state in one word, and its job if the queue still knows it.
+
+    A finished job leaves the queue after some minutes (MinJobAge); then what its exit trap wrote decides. A train
+    job that was cancelled since its compile job failed shows as the compile stage's failure.
+    """
+    names = [str(stage) for stage in _list(record.manifest.get("stages"))] or list(record.jobs)
+    for stage in names:
+        job = jobs.get(record.jobs.get(stage, ""))
+        ended = record.ended.get(stage)
+        if job is not None and not job.ended:
+            return stage, job.state, job
+        if ended is not None and ended.get("exit_code") not in {0, None}:
+            state = job.state if job is not None and job.state != "completed" else "failed"
+            return stage, state, job
+        if job is not None and job.state != "completed":
+            return stage, job.state, job
+        if job is None and ended is None:
+            return stage, "unknown" if record.jobs else "preparing", None
+    return (names[-1], "completed", jobs.get(record.jobs.get(names[-1], ""))) if names else ("", "unknown", None)
+
+
+def _summary(record: RunRecord, jobs: Mapping[str, Job]) -> RunStatus:
+    stage, state, job = current_stage(record, jobs)
+    manifest = record.manifest
+    log = record.logs.get("logs/train/node-0.log", "") if stage == "train" else ""
+    seen: Progress = parse_progress(manifest, log)
+    steps = seen.steps
+    eta = None
+    batch = _whole(_mapping(manifest.get("layout")).get("global_batch"))
+    if state == "running" and seen.throughput and steps and seen.step is not None:
+        eta = int((steps - seen.step) * batch / seen.throughput)
+    return RunStatus(
+        run=record.run,
+        workload=str(manifest.get("workload", "")),
+        stage=stage,
+        state=state,
+        reason=job.reason if job else "",
+        nodes=_whole(manifest.get("nodes")),
+        elapsed_s=job.elapsed_s if job else 0,
+        step=seen.step,
+        steps=steps,
+        throughput=seen.throughput,
+        unit=str(manifest.get("unit", "")),
+        eta_s=eta,
+        jobs=record.jobs,
+    )
+
+
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,166 @@
+"""Submit a workload: checks, a plan with its price, and then one connection that does it all."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from trnctl.errors import NotFoundError, RefusedError, UsageError
+from trnctl.plan.estimate import Estimate, estimate
+from trnctl.plan.layout import Layout, Scaling, check_queue, resolve
+from trnctl.ports import File, Instance, Services, Stage, Submission, Submitted
+from trnctl.render.job import JobRequest, documents
+from trnctl.specs.cluster import ClusterSpec, Queue
+from trnctl.specs.workload import WorkloadSpec
+
+_RUN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the person asked for besides the workload; None or empty means the recipe's or the queue's own."""
+
+    nodes: int | None = None
+    queue: str | None = None
+    scaling: Scaling = "strong"
+    name: str | None = None
+    arguments: Mapping[str, str] | None = None  # --set key=value
+    environment: Mapping[str, str] | None = None  # --env K=V
+    exclude: str | None = None
+    time_limit: str | None = None
+    compile: str = "auto"  # auto | force | skip
+    hold: bool = False
+    sbatch_args: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class SubmitPlan:
+    """What will be written and run; everything in it is known before anything is touched."""
+
+    workload: WorkloadSpec
+    queue: Queue
+    layout: Layout
+    estimate: Estimate
+    submission: Submission
+    compile: str  # scheduled | skipped
+
+    @property
+    def run(self) -> str:
+        """The run's name."""
+        return self.submission.run
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a plan needs to know of the target: where mounts are on its head node, and what is emulated there."""
+
+    mount_prefix: str = ""
+    notice: str = ""
+
+
+def runs_folder(spec: ClusterSpec | None, mount_prefix: str) -> str:
+    """Where the cluster's runs live, as its head node sees it."""
+    mount = spec.shared_mount if spec else "/fsx"
+    return f"{mount_prefix}{mount}/trnctl/runs"
+
+
+def run_name(workload: str, now: datetime) -> str:
+    """`bert-large-1129-a3f`: the workload, the day, three random digits."""
+    return f"{workload}-{now:%m%d}-{secrets.token_hex(2)[:3]}"
+
+
+def plan_submit(
+    workload: WorkloadSpec, spec: ClusterSpec, wishes: Wishes, *, run: str, now: datetime, facts: Facts
+) -> SubmitPlan:
+    """Legality first (UsageError), then capacity (RefusedError), then everything that will be written."""
+    if spec.platform != "parallelcluster":
+        raise RefusedError(
+            f"{spec.name} is for {spec.platform}: trnctl plans for it, but cannot submit to it",
+            remedy="submit to a cluster with platform: parallelcluster",
+        )
+    queue, instance_type = pick_queue(spec, workload, wishes.queue)
+    layout = resolve(workload, instance_type, wishes.nodes or workload.nodes, wishes.scaling)
+    check_queue(layout, queue)
+    if not _RUN_NAME.fullmatch(run):
+        raise UsageError(
+            f"{run!r} cannot name a run: it becomes a folder and a job name",
+            remedy="use small letters, digits, dots, hyphens and underscores, at most 63, starting with a letter or digit",
+        )
+    folder = f"{runs_folder(spec, facts.mount_prefix)}/{run}"
+    request = JobRequest(
+        run=run,
+        folder=folder,
+        cluster=spec.name,
+        partition=queue.name,
+        mount=f"{facts.mount_prefix}{spec.shared_mount}",
+        time_limit=wishes.time_limit,
+        exclude=wishes.exclude or "",
+        environment=wishes.environment or {},
+        arguments=wishes.arguments or {},
+        sdk=spec.neuron_sdk,
+        instance_type=instance_type,
+        notice=facts.notice,
+        submitted_at=now.isoformat(timespec="seconds"),
+        compile=wishes.compile != "skip" and workload.compile != "none",
+    )
+    files = documents(workload, layout, request)
+    submission = Submission(
+        run=run,
+        folder=folder,
+        files=files,
+        stages=stages(files),
+        sbatch_args=tuple(wishes.sbatch_args),
+        hold=wishes.hold,
+    )
+    return SubmitPlan(
+        workload, queue, layout, estimate(workload, layout, instance_type), submission,
+        "scheduled" if "compile" in submission.stages else "skipped",
+    )  # fmt: skip
+
+
+def stages(files: Sequence[File]) -> tuple[Stage, ...]:
+    """The stages that the files describe, in order."""
+    names = {PurePosixPath(file.name).name for file in files}
+    order: tuple[Stage, ...] = ("prepare", "compile", "train")
+    return tuple(stage for stage in order if f"{stage}.sbatch" in names)
+
+
+def pick_queue(spec: ClusterSpec, workload: WorkloadSpec, name: str | None) -> tuple[Queue, str]:
+    """The queue and instance type: the named queue, else the first that the recipe can run on. UsageError otherwise."""
+    names = [queue.name for queue in spec.queues]
+    if name is not None and name not in names:
+        raise UsageError(f"{spec.name} has no queue {name}", remedy=f"choose one of {', '.join(names)}")
+    for queue in [one for one in spec.queues if name in {None, one.name}]:
+        for resource in queue.compute_resources:
+            if resource.instance_type in workload.ranks_per_node:
+                return queue, resource.instance_type
+    there = sorted({r.instance_type for q in spec.queues if name in {None, q.name} for r in q.compute_resources})
+    raise UsageError(
+        f"{workload.name} cannot run on {', '.join(there)}",
+        remedy=f"it runs on {', '.join(sorted(workload.ranks_per_node))}: use a queue of one of these",
+    )
+
+
+def head_of(cluster: str, services: Services) -> Instance:
+    """The running head node. NotFoundError when there is no cluster, RefusedError when it has none that runs."""
+    seen = services.cloud.observe(cluster)
+    if seen.stack is None:
+        raise NotFoundError(
+            f"there is no cluster {cluster}", remedy="trnctl cluster create makes it; trnctl cluster list shows others"
+        )
+    head = next((one for one in seen.instances if one.role == "head"), None)
+    if head is None or head.state != "running":
+        raise RefusedError(
+            f"{cluster} is {seen.stack.phase} and its head node is {head.state if head else 'not there'}",
+            remedy="wait until trnctl status says that it runs",
+        )
+    return head
+
+
+def submit(plan: SubmitPlan, cluster: str, services: Services) -> Submitted:
+    """Send it: one connection. Safe to repeat with the same plan: a run is never submitted twice."""
+    return services.head.queue(head_of(cluster, services)).submit(plan.submission)

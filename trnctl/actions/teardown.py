@@ -1,0 +1,171 @@
+"""Take a cluster away and prove that nothing is left that costs money."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trnctl.actions.create import failure
+from trnctl.actions.stack import POLL_SECONDS, Progress, retained, stack_size, watch
+from trnctl.errors import CloudError, RefusedError, ToolError, UsageError
+from trnctl.ports import FileSystem, Instance, Job, Resource, Services, Stack
+
+LIMIT_S = 40 * 60
+STORAGE_LIMIT_S = 20 * 60
+Storage = bool  # True: delete retained file systems, False: keep them
+
+
+@dataclass(frozen=True)
+class TeardownPlan:
+    """What `teardown` will do. `kept` file systems outlive the stack by its own policy; `lost` go with it."""
+
+    cluster: str
+    stack: Stack | None
+    head: Instance | None
+    compute_nodes: int
+    resources: int | None
+    kept: tuple[FileSystem, ...]
+    lost: tuple[FileSystem, ...]
+    runs: tuple[Job, ...]
+    unseen: str = ""  # why the queue could not be asked, '' when it could
+
+    @property
+    def asks_about_storage(self) -> bool:
+        """Whether a person must say what becomes of file systems that would stay and cost."""
+        return bool(self.kept)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the teardown did: each entry is the words for one thing. `left` must be empty."""
+
+    deleted: tuple[str, ...]
+    kept: tuple[str, ...]
+    left: tuple[str, ...]
+    looked_for: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """The stable JSON form."""
+        return {"deleted": [*self.deleted], "kept": [*self.kept], "left": [*self.left], "looked_for": [*self.looked_for]}
+
+
+def plan_teardown(cluster: str, services: Services, runs_folder: str) -> TeardownPlan:
+    """Look at everything that would go, stay, or be in the way."""
+    seen = services.cloud.observe(cluster)
+    head = next((one for one in seen.instances if one.role == "head"), None)
+    systems = services.cloud.file_systems(cluster)
+    if seen.stack is None:
+        return TeardownPlan(cluster, None, None, 0, None, tuple(systems), (), ())
+    template, events = services.cloud.template(cluster), services.cloud.stack_events(cluster)
+    stays = retained(template, events)
+    runs, unseen = _live_runs(head, services, runs_folder)
+    return TeardownPlan(
+        cluster=cluster,
+        stack=seen.stack,
+        head=head,
+        compute_nodes=sum(one.role == "compute" for one in seen.instances),
+        resources=stack_size(template),
+        kept=tuple(one for one in systems if one.id in stays),
+        lost=tuple(one for one in systems if one.id not in stays),
+        runs=tuple(runs),
+        unseen=unseen,
+    )
+
+
+def _live_runs(head: Instance | None, services: Services, runs_folder: str) -> tuple[Sequence[Job], str]:
+    """Jobs that are alive, ours or not; and why they cannot be seen."""
+    if head is None or head.state != "running":
+        return (), ""
+    try:
+        picture = services.head.queue(head).observe(runs_folder, newest=0)
+    except ToolError as error:
+        return (), error.message
+    return [job for job in picture.jobs if not job.ended], ""
+
+
+def check(plan: TeardownPlan, *, cancel_runs: bool, delete_storage: Storage | None) -> None:
+    """Refuse over live runs unless told; ask for a word about storage. RefusedError (3), UsageError (2)."""
+    if plan.runs and not cancel_runs:
+        alive = sorted({job.run or f"job {job.id} of {job.user}" for job in plan.runs})
+        raise RefusedError(
+            f"{plan.cluster} is at work: {', '.join(alive)}",
+            remedy="wait for them, cancel them (trnctl cancel RUN), or add --cancel-runs",
+        )
+    if plan.unseen and not cancel_runs:
+        raise RefusedError(
+            f"whether {plan.cluster} is at work cannot be seen: {plan.unseen}",
+            remedy="mend the way to the head node, or add --cancel-runs to end whatever runs there",
+        )
+    if plan.asks_about_storage and delete_storage is None:
+        names = ", ".join(f"{one.id} ({one.gib} GiB)" for one in plan.kept)
+        raise UsageError(
+            f"file systems would outlive {plan.cluster} and go on costing: {names}",
+            remedy="say what becomes of them: --keep-storage or --delete-storage",
+        )
+
+
+def teardown(
+    plan: TeardownPlan, services: Services, *, runs_folder: str, delete_storage: bool
+) -> Iterator[Progress | Proof]:
+    """Carry the plan out, yielding progress and at last the Proof. Can be run again at any point."""
+    name = plan.cluster
+    deleted: list[str] = []
+    if plan.head is not None:
+        for run in sorted({job.run for job in plan.runs if job.run}):
+            services.head.queue(plan.head).cancel(run, runs_folder)
+            deleted.append(f"run {run} (cancelled)")
+    if plan.stack is not None:
+        services.provisioner.delete(name)
+        phase = plan.stack.phase
+        last: Progress | None = None
+        for step in watch(name, services, until=frozenset({None, "delete-failed"}), limit_s=LIMIT_S):
+            last = step
+            yield step
+        if last is not None and last.phase is not None:
+            raise failure(name, "deleted", services)
+        deleted.append(f"cluster {name}" + (f" ({plan.resources} resources, it was {phase})" if plan.resources else ""))
+        deleted += [f"{one.kind} {one.id}" for one in plan.lost]
+    if delete_storage:
+        deleted += _delete_storage(plan.kept, name, services)
+    kept = services.cloud.file_systems(name)
+    yield _proof(name, services, deleted, kept=() if delete_storage else kept)
+
+
+def _delete_storage(kept: Sequence[FileSystem], cluster: str, services: Services) -> list[str]:
+    """Delete and wait until they are gone. CloudError when one still stands after 20 minutes."""
+    for one in kept:
+        services.cloud.delete_file_system(one)
+    wanted = {one.id for one in kept}
+    began = services.clock.now()
+    while wanted & {one.id for one in services.cloud.file_systems(cluster)}:
+        if (services.clock.now() - began).total_seconds() > STORAGE_LIMIT_S:
+            raise CloudError(
+                f"file systems are still there after {STORAGE_LIMIT_S // 60} minutes: {', '.join(sorted(wanted))}",
+                remedy="run teardown --delete-storage again; it takes up where this ended",
+            )
+        services.clock.sleep(POLL_SECONDS)
+    return [f"{one.kind} {one.id}" for one in kept]
+
+
+# Kept by ParallelCluster's own policy: logs expire by their retention and are wanted when something went wrong.
+_KEPT_BY_POLICY = frozenset({"log group"})
+# What AWS keeps beside a file system for as long as that stands.
+_BESIDE_STORAGE = frozenset({"security group", "network interface"})
+
+
+def _proof(name: str, services: Services, deleted: Sequence[str], kept: Sequence[FileSystem]) -> Proof:
+    """List what carries the cluster's tag. What a person or a policy keeps is kept, all else is left."""
+    ids = {one.id for one in kept}
+    policy = _KEPT_BY_POLICY | (_BESIDE_STORAGE if kept else frozenset())
+    found = [one for one in services.cloud.leftovers(name) if one.id not in ids]
+    stays = [f"{one.kind} {one.id} ({one.gib} GiB)" for one in kept]
+    stays += [words(one) for one in found if one.kind in policy]
+    left = [words(one) for one in found if one.kind not in policy]
+    return Proof(tuple(deleted), tuple(stays), tuple(left), services.cloud.looked_for())
+
+
+def words(resource: Resource) -> str:
+    """One resource in words."""
+    detail = f" ({resource.detail})" if resource.detail else ""
+    cost = f": ${resource.monthly_usd:,.0f} a month" if resource.monthly_usd else ""
+    return f"{resource.kind} {resource.id}{detail}{cost}"

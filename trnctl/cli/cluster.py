@@ -1,0 +1,154 @@
+"""`trnctl cluster`: render, create, update, look at and delete a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trnctl.cli.session import Session
+
+app = typer.Typer(no_args_is_help=True, help="Clusters: render, create, update, look at, delete.")
+fleet = typer.Typer(no_args_is_help=True, help="The compute fleet.")
+app.add_typer(fleet, name="fleet")
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+
+
+@app.command()
+def render(context: typer.Context) -> None:
+    """Print the ParallelCluster YAML of the cluster file."""
+    from trnctl.render.cluster import cluster_document
+
+    session: Session = context.obj
+    typer.echo(cluster_document(session.spec()), nl=False)
+
+
+@app.command()
+def validate(
+    context: typer.Context,
+    online: Annotated[bool, typer.Option("--online", help="Also ask AWS and ParallelCluster's own validators.")] = False,
+) -> None:
+    """Check the cluster file; every problem at once, with its line and the way out."""
+    from trnctl.actions.validate import validate as check
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    findings = check(session.file, (lambda spec: session.services(spec.region, spec.name, spec)) if online else None)
+    Screen(session).findings(findings)
+    if any(finding.level == "error" for finding in findings):
+        raise typer.Exit(2)
+
+
+@app.command()
+def create(context: typer.Context, yes: Yes = False) -> None:
+    """Create the cluster: the plan with its price, then ParallelCluster, then progress to the end."""
+    from trnctl.actions.create import create as carry_out
+    from trnctl.actions.create import plan_create, standing_phase
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    spec = session.spec()
+    services = session.services(spec.region, spec.name, spec)
+    plan = plan_create(spec, standing_phase(spec.name, services))
+    screen = Screen(session)
+    screen.create_plan(plan, services.notice)
+    if plan.asks:
+        screen.confirm("Create it?", yes=yes)
+    last = screen.follow_stack(carry_out(plan, services), f"trnctl cluster create goes on with {spec.name}")
+    screen.created(plan, last)
+
+
+@app.command()
+def update(context: typer.Context, yes: Yes = False) -> None:
+    """Change the cluster to what its file says now."""
+    from trnctl.actions.create import require_stack
+    from trnctl.actions.update import plan_update
+    from trnctl.actions.update import update as carry_out
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    spec = session.spec()
+    services = session.services(spec.region, spec.name, spec)
+    require_stack(spec.name, spec.region, services)
+    plan = plan_update(spec, services)
+    screen = Screen(session)
+    screen.update_plan(plan)
+    if not plan.changes and not plan.findings:
+        return
+    screen.confirm("Update it?", yes=yes)
+    screen.follow_stack(carry_out(plan, services), "trnctl status shows how it goes")
+    screen.done({"updated": spec.name}, f"{spec.name} is updated.", after="trnctl status")
+
+
+@app.command(name="list")
+def list_clusters(context: typer.Context) -> None:
+    """All ParallelCluster clusters of the region."""
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    region = session.region_alone()
+    Screen(session).clusters(session.services(region, session.cluster or "", None).provisioner.clusters(), region)
+
+
+@app.command()
+def describe(context: typer.Context) -> None:
+    """What ParallelCluster says of the cluster, whole."""
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    name, region, spec = session.name_and_region()
+    Screen(session).mapping(session.services(region, name, spec).provisioner.describe(name))
+
+
+@app.command()
+def events(context: typer.Context) -> None:
+    """The stack's events, oldest first, with the reasons that `describe` hides."""
+    from trnctl.actions.create import stack_events
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    name, region, spec = session.name_and_region()
+    Screen(session).events(stack_events(name, region, session.services(region, name, spec)))
+
+
+@app.command()
+def delete(context: typer.Context, yes: Yes = False) -> None:
+    """Delete the stack only. `trnctl teardown` also looks after runs, storage and what is left."""
+    from trnctl.actions.create import require_stack
+    from trnctl.actions.teardown import delete_stack
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    name, region, spec = session.name_and_region()
+    services = session.services(region, name, spec)
+    require_stack(name, region, services)
+    screen = Screen(session)
+    screen.confirm(f"Delete the stack of {name}? Runs on it end; retained file systems stay and cost.", yes=yes)
+    screen.follow_stack(delete_stack(name, services), f"trnctl cluster delete --cluster {name} takes up the wait")
+    screen.done({"deleted": name}, f"{name} is deleted.", after=f"trnctl teardown --cluster {name} lists what is left")
+
+
+@fleet.command()
+def start(context: typer.Context) -> None:
+    """Start the compute fleet."""
+    _set_fleet(context.obj, running=True)
+
+
+@fleet.command()
+def stop(context: typer.Context, yes: Yes = False) -> None:
+    """Stop the compute fleet: running jobs are requeued or end, compute nodes go away."""
+    _set_fleet(context.obj, running=False, yes=yes)
+
+
+def _set_fleet(session: Session, *, running: bool, yes: bool = True) -> None:
+    from trnctl.actions.create import require_stack
+    from trnctl.actions.update import set_fleet
+    from trnctl.cli.output import Screen
+
+    name, region, spec = session.name_and_region()
+    services = session.services(region, name, spec)
+    require_stack(name, region, services)
+    screen = Screen(session)
+    screen.confirm(f"Stop the compute fleet of {name}? Its running jobs end.", yes=yes)
+    status = screen.follow_fleet(set_fleet(name, services, running=running))
+    screen.done({"fleet": status}, f"the compute fleet of {name} is {status}.", after="trnctl status")

@@ -1,0 +1,70 @@
+"""Reads the user's files: the cluster file and the recipes. The pure loaders in `specs` do the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trnctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from trnctl.specs.cluster import ClusterFile
+    from trnctl.specs.workload import WorkloadSpec
+
+
+def find_config(name: str) -> str | None:
+    """The nearest file of that name in the working folder or above it."""
+    here = Path.cwd()
+    return next((str(folder / name) for folder in (here, *here.parents) if (folder / name).is_file()), None)
+
+
+def read_text(path: str, what: str) -> str:
+    """The text of a user's file. UsageError when it cannot be read or is not UTF-8."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{path} is not UTF-8 text (byte {error.start})", remedy=f"save the {what} as UTF-8 and run again"
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"the {what} {path} cannot be read: {error.strerror}", remedy="check the path and its permissions"
+        ) from error
+
+
+def read_cluster_file(path: str) -> ClusterFile:
+    """A whole cluster file; UsageError holds every problem at once."""
+    from trnctl.specs.loading import load_cluster_file
+
+    return load_cluster_file(read_text(path, "cluster file"), path)
+
+
+def read_workload(name: str, file: ClusterFile | None) -> WorkloadSpec:
+    """A recipe by name (the user's own first, then the catalogue) or by path. UsageError names the nearest."""
+    from trnctl.render import templates
+    from trnctl.specs.workload_loading import load_workload
+
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        return load_workload(read_text(name, "recipe"), name)
+    if file and name in file.workloads:
+        path = str(Path(file.path).parent / Path(file.workloads[name]).expanduser())
+        return load_workload(read_text(path, "recipe"), path)
+    known = workload_names(file)
+    if name not in known:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"there is no workload {name}", remedy=f"{hint}trnctl workloads list shows all: {', '.join(known)}"
+        )
+    shipped = f"workloads/{name}.yaml"
+    return load_workload(templates.read(shipped), shipped)
+
+
+def workload_names(file: ClusterFile | None) -> list[str]:
+    """All recipes that can be named: the user's own and the catalogue."""
+    from trnctl.render import templates
+
+    shipped = [Path(name).stem for name in templates.names("workloads/")]
+    return sorted({*shipped, *(file.workloads if file else ())})

@@ -1,0 +1,85 @@
+"""What every command shares: the global options, the cluster file, and the way to the doors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from trnctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from trnctl.ports import Services
+    from trnctl.specs.cluster import ClusterFile, ClusterSpec
+
+Output = Literal["table", "json"]
+CONFIG_NAME = "trnctl.yaml"
+
+
+@dataclass
+class Session:
+    """The global options of one command line; `rest` is what followed `--` (None when there was none)."""
+
+    config: str | None = None
+    output: Output = "table"
+    cluster: str | None = None
+    sandbox: bool = False
+    profile: str | None = None
+    region: str | None = None
+    verbose: bool = False
+    color: bool = True
+    rest: tuple[str, ...] | None = None
+
+    @property
+    def json(self) -> bool:
+        """Whether data goes to stdout as JSON."""
+        return self.output == "json"
+
+    def file(self) -> ClusterFile:
+        """The cluster file: `-c`, else `trnctl.yaml` here or above. UsageError lists every problem in it."""
+        found = self.find_file()
+        if found is None:
+            raise UsageError(
+                f"there is no {CONFIG_NAME} in this folder or above it",
+                remedy="name one with -c FILE; examples/ has files to start from",
+            )
+        return found
+
+    def find_file(self) -> ClusterFile | None:
+        """The cluster file if there is one; a file that was named must exist."""
+        from trnctl.cli.files import find_config, read_cluster_file
+
+        path = self.config or find_config(CONFIG_NAME)
+        return None if path is None else read_cluster_file(path)
+
+    def spec(self) -> ClusterSpec:
+        """The cluster of the file."""
+        return self.file().cluster
+
+    def name_and_region(self) -> tuple[str, str, ClusterSpec | None]:
+        """Which cluster is meant: `--cluster` and `--region` win over the file, which may then be absent."""
+        from trnctl.targets import default_region
+
+        found = None if self.cluster and not self.config else self.find_file()
+        spec = found.cluster if found else None
+        if self.cluster and spec and spec.name != self.cluster:
+            spec = None
+        if not self.cluster and spec is None:
+            self.file()
+        name = self.cluster or (spec.name if spec else "")
+        region = self.region or (spec.region if spec else default_region(self.target, self.profile))
+        return name, region, spec
+
+    @property
+    def target(self) -> str:
+        """`aws`, or `sandbox` by option or by TRNCTL_TARGET."""
+        from trnctl.targets import chosen_target
+
+        return chosen_target(self.sandbox)
+
+    def services(self, region: str, cluster: str, spec: ClusterSpec | None) -> Services:
+        """The doors for that cluster."""
+        from trnctl.targets import open_services
+
+        return open_services(
+            self.target, region=region, cluster=cluster, spec=spec, profile=self.profile, verbose=self.verbose
+        )

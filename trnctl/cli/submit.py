@@ -1,0 +1,122 @@
+"""`trnctl submit`, `runs`, `results` and `cancel`: runs from the plan to what they left."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trnctl.cli.session import Session
+from trnctl.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command()(submit)
+    app.command()(runs)
+    app.command()(results)
+    app.command()(cancel)
+
+
+def submit(
+    context: typer.Context,
+    workload: Annotated[str, typer.Argument(help="A recipe's name, or a recipe file.")],
+    nodes: Annotated[int | None, typer.Option("-N", "--nodes", help="How many nodes.")] = None,
+    queue: Annotated[str | None, typer.Option("-p", "--queue", help="Which queue (else the first that fits).")] = None,
+    scaling: Annotated[str, typer.Option(metavar="strong|weak", help="strong keeps the global batch.")] = "strong",
+    arguments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An argument of the training script.")
+    ] = None,
+    environment: Annotated[
+        list[str] | None, typer.Option("--env", metavar="K=V", help="An environment variable of the jobs.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The run's name.")] = None,
+    exclude: Annotated[str | None, typer.Option("--exclude", metavar="NODES", help="Nodes not to use.")] = None,
+    compile_: Annotated[str, typer.Option("--compile", metavar="auto|force|skip", help="The compile stage.")] = "auto",
+    time_limit: Annotated[
+        str | None, typer.Option("--time", metavar="[D-]HH:MM:SS", help="Time limit of each job, in Slurm's form.")
+    ] = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Submit the jobs held.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the run to its end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written and run; no cluster.")] = False,
+    write: Annotated[str | None, typer.Option("--write", metavar="DIR", help="With --dry-run: write it there.")] = None,
+) -> None:
+    """Submit a workload: checks, a plan with its price, a compile job, then the training job. sbatch options after --."""
+    from trnctl.actions.submit import Wishes
+    from trnctl.actions.submit import submit as send
+    from trnctl.cli.output import Screen
+    from trnctl.cli.planning import prepare
+
+    session: Session = context.obj
+    wishes = Wishes(
+        nodes=nodes, queue=queue, scaling=_one_of("--scaling", scaling, "strong", "weak"), name=name,
+        arguments=_pairs("--set", arguments), environment=_pairs("--env", environment), exclude=exclude,
+        compile=_one_of("--compile", compile_, "auto", "force", "skip"), time_limit=time_limit, hold=hold,
+        sbatch_args=session.rest or (),
+    )  # fmt: skip
+    plan, services = prepare(session, workload, wishes)
+    screen = Screen(session)
+    if dry_run or write:
+        screen.dry_run(plan, write)
+        return
+    screen.submit_plan(plan, services.notice)
+    submitted = send(plan, session.spec().name, services)
+    screen.submitted(plan, submitted, follow=follow)
+    if follow:
+        screen.follow_run(session, plan.run, services)
+
+
+def runs(
+    context: typer.Context,
+    newest: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
+) -> None:
+    """The runs of the cluster, the living first."""
+    from trnctl.actions.submit import runs_folder
+    from trnctl.actions.status import status
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    cluster, region, spec = session.name_and_region()
+    services = session.services(region, cluster, spec)
+    seen = status(cluster, region, services, runs_folder(spec, services.mount_prefix), newest=newest)
+    Screen(session).runs(seen)
+
+
+def results(context: typer.Context, run: Annotated[str, typer.Argument(help="The run's name or its last digits.")]) -> None:
+    """What a run achieved: results.json, also while it runs and when it failed."""
+    from trnctl.actions.runs import find_run, results_of
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    record, services = find_run(session.door(), run)
+    Screen(session).results(results_of(record), record, services.notice)
+
+
+def cancel(context: typer.Context, run: Annotated[str, typer.Argument(help="The run's name or its last digits.")]) -> None:
+    """Cancel a run's jobs; its folder, log and checkpoints stay."""
+    from trnctl.actions.runs import cancel as carry_out
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    record, jobs = carry_out(session.door(), run)
+    Screen(session).done(
+        {"run": record.run, "cancelled": jobs},
+        f"{record.run}: cancelled job {', '.join(jobs)}." if jobs else f"{record.run} had no job that was alive.",
+        after=f"trnctl results {record.run}",
+    )
+
+
+def _one_of(option: str, value: str, *allowed: str) -> str:
+    if value not in allowed:
+        raise UsageError(f"{option} {value} is not known", remedy=f"use one of {', '.join(allowed)}")
+    return value
+
+
+def _pairs(option: str, texts: list[str] | None) -> dict[str, str]:
+    pairs = {}
+    for text in texts or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{option} {text} is not KEY=VALUE", remedy=f"write it as {option} key=value")
+        pairs[key] = value
+    return pairs

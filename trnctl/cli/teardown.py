@@ -1,0 +1,40 @@
+"""`trnctl teardown`: everything away, with proof."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trnctl.cli.session import Session
+from trnctl.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command()(teardown)
+
+
+def teardown(
+    context: typer.Context,
+    cancel_runs: Annotated[bool, typer.Option("--cancel-runs", help="Cancel runs that are alive.")] = False,
+    keep_storage: Annotated[bool, typer.Option("--keep-storage", help="Keep file systems that outlive it.")] = False,
+    delete_storage: Annotated[bool, typer.Option("--delete-storage", help="Delete them and their data.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete the cluster, wait until it is gone, and list what is left (exit 7 when anything is)."""
+    from trnctl.actions.teardown import check, plan_teardown
+    from trnctl.actions.teardown import teardown as carry_out
+    from trnctl.cli.output import Screen
+
+    if keep_storage and delete_storage:
+        raise UsageError("--keep-storage and --delete-storage exclude each other", remedy="give one of them")
+    door = (session := context.obj).door()
+    plan = plan_teardown(door.cluster, door.region, door.services, door.runs_folder)
+    screen = Screen(session)
+    screen.teardown_plan(plan)
+    storage = True if delete_storage else False if keep_storage else screen.ask_storage(plan)
+    check(plan, cancel_runs=cancel_runs, delete_storage=storage)
+    screen.confirm("Delete it?", yes=yes)
+    steps = carry_out(plan, door.services, runs_folder=door.runs_folder, delete_storage=bool(storage))
+    screen.proof(screen.follow_teardown(steps, door.cluster))
