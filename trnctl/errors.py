@@ -43,8 +43,23 @@ class ToolError(TrnctlError):
     exit_code = 4
 
 
+class ToolMissing(ToolError):
+    """A program is not installed or not on PATH; `program` is its name."""
+
+    def __init__(self, message: str, *, remedy: str, program: str) -> None:
+        super().__init__(message, remedy=remedy)
+        self.program = program
+
+
 class ConnectionLost(ToolError):
-    """The connection to the head node broke or never came up; the command may or may not have run there."""
+    """The connection to the head node broke or never came up.
+
+    `reached` False: it never came up, so nothing ran there. True: the command may or may not have run.
+    """
+
+    def __init__(self, message: str, *, remedy: str, reached: bool = True) -> None:
+        super().__init__(message, remedy=remedy)
+        self.reached = reached
 
 
 class CloudError(TrnctlError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from trnctl.errors import ToolError
 from trnctl.findings import Finding
 
 # --------------------------------------------------------------------------------------------- Shell
@@ -27,6 +28,14 @@ class Completed:
     stderr: str
 
 
+class CommandFailed(ToolError):
+    """A streamed command ended with a failure, after its last line; `completed` says how (its stdout is '')."""
+
+    def __init__(self, message: str, *, remedy: str, completed: Completed) -> None:
+        super().__init__(message, remedy=remedy)
+        self.completed = completed
+
+
 class Shell(Protocol):
     """Runs commands somewhere: on this machine, or on the head node over ssh."""
 
@@ -34,8 +43,9 @@ class Shell(Protocol):
         """Run to the end. Raises WaitedTooLong after `timeout` seconds, ToolError when it cannot start,
         ConnectionLost when the way there broke (a remote exit code is returned, not raised)."""
 
-    def stream(self, argv: Sequence[str]) -> Iterator[str]:
-        """Yield stdout line by line, without line ends, as they come; closing the iterator ends the command."""
+    def stream(self, argv: Sequence[str], *, stdin: str | None = None) -> Iterator[str]:
+        """Yield stdout line by line, without line ends, as they come; closing the iterator ends the command.
+        Raises CommandFailed after the last line when the command failed, ConnectionLost when the way broke."""
 
     def interact(self, argv: Sequence[str]) -> int:
         """Hand over the terminal; returns the exit code. An empty `argv` is a login shell."""
@@ -278,13 +288,16 @@ class Job:
 @dataclass(frozen=True)
 class NodeGroup:
     """Nodes of one partition in one state: `states` are our words (idle, allocated, mixed, powered-down, powering-up,
-    powering-down, down, drained, draining, completing, unknown); `hostlist` is Slurm's compressed list."""
+    powering-down, down, drained, draining, completing, unknown); `hostlist` is Slurm's compressed list.
+    `available` is the partition's own state in Slurm's word (`up`, `inactive`, `drain`, `down`): ParallelCluster's
+    protected mode makes it inactive while the nodes look idle."""
 
     partition: str
     state: str
     count: int
     hostlist: str
     reason: str = ""
+    available: str = "up"
 
 
 @dataclass(frozen=True)
@@ -292,7 +305,9 @@ class RunRecord:
     """What a run's folder holds: the manifest (run.json), the ids (submitted.json), the results, the ends of its logs.
 
     `logs` maps a log's name (`compile.log`, `train/node-0.log`) to its last few kilobytes;
-    `ended` maps a stage to what its exit trap wrote (`{"exit_code": 0, "at": ...}`).
+    `ended` maps a stage to what its exit trap wrote (`{"exit_code": 0, "at": ...}`); where the trap could not run
+    (a lost node, a job cancelled before it started) the head node writes `{"state": ..., "by": "slurm"}` there instead,
+    with the state in our words, because Slurm itself forgets a job some minutes after its end.
     """
 
     run: str
@@ -315,6 +330,35 @@ class QueuePicture:
     slurm_version: str = ""
 
 
+@dataclass(frozen=True)
+class LogLine:
+    """One line of a run's log; `log` is the log's name as in `RunRecord.logs`."""
+
+    stage: str
+    log: str
+    text: str
+
+
+@dataclass(frozen=True)
+class StageState:
+    """A stage's job changed its state (the first look at it counts as a change)."""
+
+    stage: str
+    job: str
+    state: JobState
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RunOver:
+    """The last event of a followed run: the final state of each stage that was followed."""
+
+    states: Mapping[str, JobState]
+
+
+FollowEvent = LogLine | StageState | RunOver
+
+
 class JobQueue(Protocol):
     """Slurm on the head node. Every method is one connection."""
 
@@ -326,6 +370,22 @@ class JobQueue(Protocol):
 
     def cancel(self, run: str, runs_folder: str) -> list[str]:
         """Cancel all jobs of a run; the ids that were cancelled ([] when none was alive)."""
+
+    def follow(
+        self,
+        run: str,
+        runs_folder: str,
+        *,
+        stage: str = "",
+        node: int | None = None,
+        from_start: bool = True,
+        wait: bool = True,
+    ) -> Iterator[FollowEvent]:
+        """Log lines and state changes of a run as they come; ends with RunOver once its jobs are over.
+
+        `stage` '' means every stage. `node` None means the batch script's log and that of node 0, a number only
+        that node's log. With `from_start` False only the last lines of what is there come first; with `wait` False
+        it ends at once after what is there. Raises NotFoundError when there is no such run."""
 
 
 # ------------------------------------------------------------------------------------------- Clock
