@@ -7,6 +7,22 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Scaling = Literal["strong", "weak"]
+Value = str | int | float | bool
+
+# What a recipe may write in braces, and what stands there when a job is rendered.
+PLACEHOLDERS: Mapping[str, str] = {
+    "nodes": "the number of nodes",
+    "ranks": "workers on each node",
+    "world": "workers in all",
+    "micro_batch": "sequences in one forward pass of a worker",
+    "accumulation": "forward passes before each optimizer step",
+    "global_batch": "sequences in an optimizer step of all workers",
+    "steps": "optimizer steps in all",
+    "checkpoints": "the run's folder for checkpoints",
+    "output": "the run's folder for everything else that the script writes",
+    "data": "the folder of prepared data sets on shared storage",
+    "mount": "the shared file system",
+}
 
 
 @dataclass(frozen=True)
@@ -47,13 +63,16 @@ class Checkpoint:
 
     `on_signal`: whether it saves when it gets SIGTERM or SIGUSR1. `pattern` is a glob in the run's `checkpoints`
     folder; `cadence` says in words when it writes one; `resume_arguments` are added when a run starts again and a
-    checkpoint is there.
+    complete checkpoint is there (`{checkpoint}`, as a whole word, is the path of the newest). `complete_when` tells
+    a complete one from one that was being written when its writer died: `zip` for what torch.save writes (a zip
+    archive, whose directory comes last), `exists` where a script renames finished files into place.
     """
 
     pattern: str
     on_signal: bool = False
     cadence: str = ""
     resume_arguments: tuple[str, ...] = ()
+    complete_when: Literal["zip", "exists"] = "exists"
 
 
 @dataclass(frozen=True)
@@ -65,18 +84,19 @@ class Published:
     scaling: Scaling
     source: str
     note: str = ""
+    instance_type: str = "trn1.32xlarge"
 
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """One recipe. Arguments and environment may refer to `{accumulation}`, `{micro_batch}`, `{steps}`,
-    `{checkpoints}` (the run's checkpoint folder) and `{nodes}`; they are filled by `plan.layout`."""
+    """One recipe. Arguments, environment and `virtualenv` may hold the words of `PLACEHOLDERS` in braces; they are
+    filled by `plan.arguments`. An argument that is true is passed as a bare flag, one that is false is left out."""
 
     name: str
     title: str
     source: Source
     script: str
-    arguments: Mapping[str, str | int | float | bool]
+    arguments: Mapping[str, Value]
     batch: Batch
     steps: int
     log: LogPattern
@@ -86,7 +106,7 @@ class WorkloadSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     multi_node_environment: Mapping[str, str] = field(default_factory=dict)
     compile: Literal["neuron_parallel_compile", "none"] = "neuron_parallel_compile"
-    compile_arguments: Mapping[str, str | int | float | bool] = field(default_factory=dict)  # replace those of training
+    compile_arguments: Mapping[str, Value] = field(default_factory=dict)  # replace those of training
     compile_minutes: float | None = None
     master_port: int = 2022
     reserved_ports: tuple[int, ...] = (48620,)
@@ -94,3 +114,4 @@ class WorkloadSpec:
     dataset: str = ""
     model: str = ""
     published: tuple[Published, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)  # what -> where its numbers come from

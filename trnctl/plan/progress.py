@@ -1,0 +1,70 @@
+"""How far a run is, read from the end of its log with the pattern of its manifest."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_LONGEST_LINE = 2000  # a step line is short; a pattern must not search in a dumped tensor
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The last step that the log tells of; None for what is not known (yet). `throughput` is in the recipe's unit."""
+
+    step: int | None = None
+    steps: int | None = None
+    loss: float | None = None
+    throughput: float | None = None
+    rate_steps_per_s: float | None = None
+
+
+def parse_progress(manifest: Mapping[str, object], log_tail: str) -> Progress:
+    """The last whole step line of a log's end. `manifest` is run.json: its `log_pattern`, `steps`, `unit` and `layout`.
+
+    The tail may begin and end in the middle of a line; a line without its end is not read, since a number in it may be
+    cut. Lines that do not match, and a manifest without a usable pattern, are no error.
+    """
+    steps = _whole(manifest.get("steps"))
+    try:
+        pattern = re.compile(str(manifest.get("log_pattern") or r"(?!)"))
+    except re.error:
+        return Progress(steps=steps)
+    for line in reversed(log_tail.split("\n")[:-1]):
+        match = pattern.search(line[:_LONGEST_LINE])
+        if match is None:
+            continue
+        found = match.groupdict()
+        throughput = _number(found.get("throughput"))
+        return Progress(
+            step=_whole(_number(found.get("step"))),
+            steps=steps,
+            loss=_number(found.get("loss")),
+            throughput=throughput,
+            rate_steps_per_s=_steps_per_second(manifest, throughput),
+        )
+    return Progress(steps=steps)
+
+
+def _steps_per_second(manifest: Mapping[str, object], throughput: float | None) -> float | None:
+    """Sequences a second by the sequences of a step; only for rates that count sequences."""
+    layout = manifest.get("layout")
+    batch = _whole(layout.get("global_batch")) if isinstance(layout, Mapping) else None
+    if not throughput or not batch or manifest.get("unit") != "seq/s":
+        return None
+    return throughput / batch
+
+
+def _number(text: str | None) -> float | None:
+    """A finite number, or None: a loss that is `nan` is not a number that JSON can carry."""
+    try:
+        value = float(text) if text is not None else math.nan
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,229 @@
+"""Recipe text -> WorkloadSpec: every problem at once, each with file and line."""
+
+from __future__ import annotations
+
+import re
+
+from trnctl.specs.reading import Section, matching, read
+from trnctl.specs.workload import (
+    PLACEHOLDERS,
+    Batch,
+    Checkpoint,
+    LogPattern,
+    Published,
+    Source,
+    WorkloadSpec,
+)
+
+_NAME = matching(
+    "name-format",
+    r"[a-z0-9][a-z0-9-]{0,39}",
+    "cannot name a recipe: its runs' folders and jobs are called after it",
+    "Use at most 40 small letters, digits and hyphens, beginning with a letter or digit.",
+)
+_COMMIT = matching(
+    "commit-not-pinned",
+    r"[0-9a-f]{40}",
+    "is not a full commit: a branch or a short form can mean another code tomorrow",
+    "Write all 40 hexadecimal digits, as `git rev-parse HEAD` prints them.",
+)
+_INSIDE = matching(
+    "path-not-inside",
+    r"(?!/)(?!(.*/)?\.\.(/|$)).*",
+    "leads out of the repository",
+    "Write a path below the repository's root, without `..`.",
+)
+_PORTS = matching(
+    "ports-format",
+    r"[0-9]{1,5}(,[0-9]{1,5})*",
+    "is no list of ports",
+    'Write ports with commas between, in quotes: "44000,48620".',
+)
+_ARGUMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED_WORD = re.compile(r"(?<!\$)\{([a-z_]+)\}")
+_GROUPS = {"step", "loss", "throughput"}
+_LAST_PORT = 65535
+
+
+def load_workload(text: str | bytes, path: str) -> WorkloadSpec:
+    """The recipe in a file's text; `path` is only named in messages.
+
+    Raises UsageError whose findings hold every problem, unknown keys with the nearest known one.
+    """
+    root = read(text, path, to_start="`trnctl workloads new` writes one to start from.")
+    spec = _workload(root)
+    _check_batch(root, spec)
+    _check_names(root, spec)
+    _check_placeholders(root)
+    root.finish()
+    return spec
+
+
+def _workload(root: Section) -> WorkloadSpec:
+    ports = root.text("reserved_ports", "48620", rule=_PORTS)
+    return WorkloadSpec(
+        name=root.text("name", rule=_NAME),
+        title=root.text("title"),
+        source=_source(root.section("source")),
+        script=root.text("script", rule=_INSIDE),
+        arguments=root.scalars("arguments"),
+        batch=_batch(root.section("batch")),
+        steps=root.integer("steps", minimum=1),
+        log=_log(root.section("log")),
+        checkpoint=_checkpoint(root.section("checkpoint")),
+        nodes=root.integer("nodes", 1, minimum=1),
+        ranks_per_node=_ranks(root),
+        environment=root.mapping("environment"),
+        multi_node_environment=root.mapping("multi_node_environment"),
+        compile=root.choice("compile", ("neuron_parallel_compile", "none"), "neuron_parallel_compile"),
+        compile_arguments=root.scalars("compile_arguments"),
+        compile_minutes=root.number("compile_minutes", None, minimum=0),
+        master_port=root.integer("master_port", 2022, minimum=1024, maximum=_LAST_PORT),
+        reserved_ports=tuple(int(port) for port in ports.split(",") if port.isdigit()),
+        virtualenv=root.text("virtualenv", ""),
+        dataset=root.text("dataset", ""),
+        model=root.text("model", ""),
+        published=tuple(map(_published, root.sections("published"))),
+        sources=root.mapping("sources"),
+    )
+
+
+def _source(section: Section) -> Source:
+    return Source(
+        repository=section.text("repository"),
+        commit=section.text("commit", rule=_COMMIT),
+        path=section.text("path", "", rule=_INSIDE),
+    )
+
+
+def _batch(section: Section) -> Batch:
+    return Batch(
+        global_size=section.integer("global_size", minimum=1),
+        micro=section.integer("micro", minimum=1),
+        accumulation=section.integer("accumulation", minimum=1),
+        sequence=section.integer("sequence", minimum=1),
+    )
+
+
+def _log(section: Section) -> LogPattern:
+    step = section.text("step")
+    try:
+        groups = set(re.compile(step).groupindex)
+    except re.error as error:
+        section.problem("bad-pattern", f"The pattern is no regular expression: {error}", "Correct it.", key="step")
+    else:
+        if step and ("step" not in groups or groups - _GROUPS):
+            section.problem(
+                "bad-pattern",
+                f"The pattern has the groups {', '.join(sorted(groups)) or 'none'}, but needs `step` and knows "
+                "only `loss` and `throughput` besides",
+                r"Name its groups, as in `step (?P<step>\d+) loss (?P<loss>\S+)`.",
+                key="step",
+            )
+    return LogPattern(step=step, unit=section.text("unit", "seq/s"))
+
+
+def _checkpoint(section: Section) -> Checkpoint:
+    return Checkpoint(
+        pattern=section.text("pattern", rule=_INSIDE),
+        on_signal=section.flag("on_signal", False),
+        cadence=section.text("cadence", ""),
+        resume_arguments=section.texts("resume_arguments"),
+        complete_when=section.choice("complete_when", ("zip", "exists"), "exists"),
+    )
+
+
+def _published(section: Section) -> Published:
+    return Published(
+        nodes=section.integer("nodes", minimum=1),
+        rate=section.number("rate", minimum=0.001),
+        scaling=section.choice("scaling", ("strong", "weak")),
+        source=section.text("source"),
+        note=section.text("note", ""),
+        instance_type=section.text("instance_type", "trn1.32xlarge"),
+    )
+
+
+def _ranks(root: Section) -> dict[str, int]:
+    ranks = root.integers("ranks_per_node")
+    if not root.has("ranks_per_node"):
+        root.problem(
+            "missing-key",
+            "No instance type can run this recipe",
+            "Add how many workers a node runs, as in `ranks_per_node: {trn1.32xlarge: 32}`.",
+            key="ranks_per_node",
+        )
+    for name, count in ranks.items():
+        if count < 1:
+            root.problem(
+                "out-of-range", f"{count} is out of range", "Write 1 or more.", key="ranks_per_node", item=name
+            )
+    return {name: max(count, 1) for name, count in ranks.items()}
+
+
+def _check_batch(root: Section, spec: WorkloadSpec) -> None:
+    """micro x accumulation x ranks of one node of the first type is the global batch; other types divide it."""
+    batch = spec.batch
+    if 0 in {batch.global_size, batch.micro, batch.accumulation}:
+        return  # reported already
+    for place, (name, ranks) in enumerate(spec.ranks_per_node.items()):
+        made = batch.micro * batch.accumulation * ranks
+        if place == 0 and made != batch.global_size:
+            root.section("batch").problem(
+                "batch-product",
+                f"micro {batch.micro} × accumulation {batch.accumulation} × {ranks} workers of one {name} is {made:,}, "
+                f"not {batch.global_size:,}",
+                f"Write global_size: {made}, or change one of its factors.",
+                key="global_size",
+            )
+        elif place > 0 and batch.global_size % (batch.micro * ranks):
+            root.problem(
+                "batch-product",
+                f"{ranks} workers with micro batches of {batch.micro} do not divide {batch.global_size:,}",
+                "Choose another number of workers for this type, or leave it out.",
+                key="ranks_per_node",
+                item=name,
+            )
+
+
+def _check_names(root: Section, spec: WorkloadSpec) -> None:
+    for key, arguments in (("arguments", spec.arguments), ("compile_arguments", spec.compile_arguments)):
+        for name in arguments:
+            if _ARGUMENT_NAME.fullmatch(name) is None:
+                root.problem(
+                    "argument-name",
+                    f"{name!r} cannot be the name of an argument",
+                    "Write it without dashes in front.",
+                    key=key,
+                    item=name,
+                )
+    for key in ("environment", "multi_node_environment"):
+        for name in getattr(spec, key):
+            if _VARIABLE_NAME.fullmatch(name) is None:
+                root.problem(
+                    "variable-name",
+                    f"{name!r} cannot be the name of an environment variable",
+                    "Use letters, digits and underscores, and no digit in front.",
+                    key=key,
+                    item=name,
+                )
+
+
+def _check_placeholders(root: Section) -> None:
+    """Words in braces that nothing will fill: a misspelt one would reach the script as it stands."""
+    places: list[tuple[str, str | None, str]] = [("virtualenv", None, root.text("virtualenv", ""))]
+    for key in ("arguments", "compile_arguments"):
+        places += [(key, name, str(value)) for name, value in root.scalars(key).items()]
+    for key in ("environment", "multi_node_environment"):
+        places += [(key, name, value) for name, value in root.mapping(key).items()]
+    for key, name, value in places:
+        for word in _BRACED_WORD.findall(value):
+            if word not in PLACEHOLDERS:
+                root.problem(
+                    "unknown-placeholder",
+                    f"Nothing fills {{{word}}}",
+                    f"Known are {', '.join(f'{{{known}}}' for known in PLACEHOLDERS)}.",
+                    key=key,
+                    item=name,
+                )
