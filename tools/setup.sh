@@ -94,13 +94,19 @@ install_python_packages() {
     fi
 }
 
-# pcluster runs node. A node that is too old on PATH is hidden by the one in .venv/bin, which comes first.
-install_node() {
+# Whether the make targets will find a node of a version that pcluster can use.
+node_is_new_enough() {
     local version
-    version=$(PATH="$PWD/.venv/bin:$PATH" node --version 2>/dev/null) || version=none
-    if [[ ! $version =~ ^v([0-9]+)\. ]] || [ "${BASH_REMATCH[1]}" -lt "$oldest_node" ]; then
-        say "installing node.js into .venv (found: $version)"
+    version=$(PATH="$PWD/.venv/bin:$PATH" node --version 2>/dev/null) || return
+    [[ $version =~ ^v([0-9]+)\. ]] && [ "${BASH_REMATCH[1]}" -ge "$oldest_node" ]
+}
+
+# pcluster runs node. Where PATH has none that is new enough, .venv/bin gets one, and make puts that folder first.
+install_node() {
+    if ! node_is_new_enough; then
+        say "installing node.js into .venv, as there is none of version $oldest_node or newer on PATH"
         quietly .venv/bin/pip install --quiet --editable '.[node]'
+        node_is_new_enough || fail "node.js was installed into .venv and does not run"
     fi
 }
 
