@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trnctl.actions.stack import Progress, cause, watch
-from trnctl.errors import NotFoundError, RefusedError, ToolError
+from trnctl.errors import RefusedError, ToolError
 from trnctl.plan.cost import Price, full_price, idle_price
 from trnctl.ports import Phase, Services
 from trnctl.render.cluster import cluster_document
@@ -48,12 +48,6 @@ def plan_create(spec: ClusterSpec, standing: Phase | None = None) -> CreatePlan:
     return CreatePlan(spec, cluster_document(spec), idle_price(spec), full_price(spec), standing)
 
 
-def standing_phase(name: str, services: Services) -> Phase | None:
-    """The phase of the stack of that name, None when there is none."""
-    stack = services.cloud.observe(name).stack
-    return stack.phase if stack else None
-
-
 def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:
     """Carry the plan out, yielding progress to the end. ToolError names the event that made it fail.
 
@@ -87,14 +81,3 @@ def failure(name: str, verb: str, services: Services) -> ToolError:
         f"{name} could not be {verb}: {event.logical_id} ({event.resource_type}) failed: {event.reason}",
         remedy=f"mend the cause, then run this command again; trnctl cluster events --cluster {name} lists everything",
     )
-
-
-def require_stack(name: str, region: str, services: Services) -> Phase:
-    """The phase of a cluster that must exist. NotFoundError otherwise."""
-    phase = standing_phase(name, services)
-    if phase is None:
-        raise NotFoundError(
-            f"there is no cluster {name} in {region}",
-            remedy="trnctl cluster list shows what exists; trnctl cluster create makes it",
-        )
-    return phase

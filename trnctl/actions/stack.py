@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from trnctl.errors import WaitedTooLong
-from trnctl.ports import Phase, Services, Stack, StackEvent
+from trnctl.errors import NotFoundError, WaitedTooLong
+from trnctl.ports import Phase, Services, StackEvent
 
 POLL_SECONDS = 2.0
 _STARTS = frozenset({"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"})
@@ -86,9 +86,7 @@ def retained(template: Mapping[str, object] | None, events: Sequence[StackEvent]
     if not isinstance(resources, Mapping):
         return frozenset()
     kept = {
-        name
-        for name, body in resources.items()
-        if isinstance(body, Mapping) and body.get("DeletionPolicy") == "Retain"
+        name for name, body in resources.items() if isinstance(body, Mapping) and body.get("DeletionPolicy") == "Retain"
     }
     return frozenset(event.physical_id for event in events if event.logical_id in kept and event.physical_id)
 
@@ -105,6 +103,26 @@ def cause(events: Sequence[StackEvent]) -> StackEvent | None:
     return next(iter(resources or own or failed), None)
 
 
-def resting(stack: Stack | None) -> bool:
-    """Whether nothing is under way."""
-    return stack is None or stack.phase not in {"creating", "updating", "deleting"}
+def standing_phase(name: str, services: Services) -> Phase | None:
+    """The phase of the stack of that name, None when there is none."""
+    stack = services.cloud.observe(name).stack
+    return stack.phase if stack else None
+
+
+def require_stack(name: str, region: str, services: Services) -> Phase:
+    """The phase of a cluster that must exist. NotFoundError otherwise."""
+    phase = standing_phase(name, services)
+    if phase is None:
+        raise NotFoundError(
+            f"there is no cluster {name} in {region}",
+            remedy="trnctl cluster list shows what exists; trnctl cluster create makes it",
+        )
+    return phase
+
+
+def stack_events(name: str, region: str, services: Services) -> list[StackEvent]:
+    """All events of the newest stack of that name, also after its deletion. NotFoundError when there never was one."""
+    events = services.cloud.stack_events(name)
+    if not events:
+        require_stack(name, region, services)
+    return events

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from trnctl.actions.runs import OpenCluster
 from trnctl.errors import NotFoundError, ToolError
 from trnctl.findings import Finding
 from trnctl.plan.cost import Spent, spent
 from trnctl.plan.progress import Progress, parse_progress
-from trnctl.ports import ENDED, Instance, Job, NodeGroup, Observed, QueuePicture, RunRecord, Services
+from trnctl.ports import ENDED, Instance, Job, NodeGroup, Observed, QueuePicture, RunRecord
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class RunStatus:
     unit: str
     eta_s: int | None
     jobs: Mapping[str, str]
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it will run again."""
+        return self.state in ENDED
 
     def as_json(self) -> dict[str, object]:
         """The stable JSON form."""
@@ -96,15 +102,16 @@ class ClusterStatus:
         }  # fmt: skip
 
 
-def status(cluster: str, region: str, services: Services, runs_folder: str, *, newest: int = 20) -> ClusterStatus:
+def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
     """Ask AWS, then the head node. NotFoundError when there is no such cluster."""
+    cluster, region, services = opened.cluster, opened.region, opened.services
     seen = services.cloud.observe(cluster)
     if seen.stack is None:
         raise NotFoundError(
             f"there is no cluster {cluster} in {region}",
             remedy="trnctl cluster create makes it; trnctl cluster list shows what exists",
         )
-    picture, alerts = _ask_queue(seen, services, runs_folder, newest)
+    picture, alerts = _ask_queue(seen, opened, newest)
     now = services.clock.now()
     runs = tuple(summarize(picture, now)) if picture else ()
     groups = picture.nodes if picture else ()
@@ -114,14 +121,12 @@ def status(cluster: str, region: str, services: Services, runs_folder: str, *, n
     )
 
 
-def _ask_queue(
-    seen: Observed, services: Services, runs_folder: str, newest: int
-) -> tuple[QueuePicture | None, list[Finding]]:
+def _ask_queue(seen: Observed, opened: OpenCluster, newest: int) -> tuple[QueuePicture | None, list[Finding]]:
     head = next((one for one in seen.instances if one.role == "head" and one.state == "running"), None)
     if head is None or (seen.stack and seen.stack.phase in {"creating", "deleting"}):
         return None, []
     try:
-        return services.head.queue(head).observe(runs_folder, newest=newest), []
+        return opened.services.head.queue(head).observe(opened.runs_folder, newest=newest), []
     except ToolError as error:
         return None, [Finding("head-node-unreachable", "error", error.message, error.remedy)]
 
@@ -165,7 +170,7 @@ def summarize(picture: QueuePicture, now: datetime) -> list[RunStatus]:
     """The runs of a picture, the living first, then the newest."""
     jobs = {job.id: job for job in picture.jobs}
     runs = [_summary(record, jobs) for record in picture.runs]
-    return sorted(runs, key=lambda run: run.state in ENDED)
+    return sorted(runs, key=lambda run: run.over)
 
 
 def current_stage(record: RunRecord, jobs: Mapping[str, Job]) -> tuple[str, str, Job | None]:

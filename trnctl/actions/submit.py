@@ -11,11 +11,11 @@ from pathlib import PurePosixPath
 
 from trnctl.errors import NotFoundError, RefusedError, UsageError
 from trnctl.plan.estimate import Estimate, estimate
-from trnctl.plan.layout import Layout, Scaling, check_queue, resolve
-from trnctl.ports import File, Instance, Services, Stage, Submission, Submitted
+from trnctl.plan.layout import Layout, check_queue, resolve
+from trnctl.ports import File, Instance, Services, Stage, Submission
 from trnctl.render.job import JobRequest, documents
 from trnctl.specs.cluster import ClusterSpec, Queue
-from trnctl.specs.workload import WorkloadSpec
+from trnctl.specs.workload import Scaling, WorkloadSpec
 
 _RUN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
@@ -43,6 +43,7 @@ class SubmitPlan:
 
     workload: WorkloadSpec
     queue: Queue
+    instance_type: str
     layout: Layout
     estimate: Estimate
     submission: Submission
@@ -84,7 +85,7 @@ def plan_submit(
         )
     queue, instance_type = pick_queue(spec, workload, wishes.queue)
     layout = resolve(workload, instance_type, wishes.nodes or workload.nodes, wishes.scaling)
-    check_queue(layout, queue)
+    check_queue(layout, queue, instance_type)
     if not _RUN_NAME.fullmatch(run):
         raise UsageError(
             f"{run!r} cannot name a run: it becomes a folder and a job name",
@@ -116,10 +117,9 @@ def plan_submit(
         sbatch_args=tuple(wishes.sbatch_args),
         hold=wishes.hold,
     )
-    return SubmitPlan(
-        workload, queue, layout, estimate(workload, layout, instance_type), submission,
-        "scheduled" if "compile" in submission.stages else "skipped",
-    )  # fmt: skip
+    compiles = "compile" in submission.stages
+    guess = estimate(workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles)
+    return SubmitPlan(workload, queue, instance_type, layout, guess, submission, "scheduled" if compiles else "skipped")
 
 
 def stages(files: Sequence[File]) -> tuple[Stage, ...]:
@@ -159,8 +159,3 @@ def head_of(cluster: str, services: Services) -> Instance:
             remedy="wait until trnctl status says that it runs",
         )
     return head
-
-
-def submit(plan: SubmitPlan, cluster: str, services: Services) -> Submitted:
-    """Send it: one connection. Safe to repeat with the same plan: a run is never submitted twice."""
-    return services.head.queue(head_of(cluster, services)).submit(plan.submission)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trnctl.actions.create import failure
+from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import POLL_SECONDS, Progress, retained, stack_size, watch
-from trnctl.errors import CloudError, RefusedError, ToolError, UsageError
-from trnctl.ports import FileSystem, Instance, Job, Resource, Services, Stack
+from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
+from trnctl.ports import FileSystem, Instance, Job, Phase, Resource, Services, Stack
 
 LIMIT_S = 40 * 60
 STORAGE_LIMIT_S = 20 * 60
-Storage = bool  # True: delete retained file systems, False: keep them
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,30 @@ class Proof:
 
     def as_json(self) -> dict[str, object]:
         """The stable JSON form."""
-        return {"deleted": [*self.deleted], "kept": [*self.kept], "left": [*self.left], "looked_for": [*self.looked_for]}
+        return {
+            "deleted": [*self.deleted],
+            "kept": [*self.kept],
+            "left": [*self.left],
+            "looked_for": [*self.looked_for],
+        }
 
 
-def plan_teardown(cluster: str, services: Services, runs_folder: str) -> TeardownPlan:
-    """Look at everything that would go, stay, or be in the way."""
+def plan_teardown(opened: OpenCluster) -> TeardownPlan:
+    """Look at everything that would go, stay, or be in the way. NotFoundError when there is nothing at all."""
+    cluster, services = opened.cluster, opened.services
     seen = services.cloud.observe(cluster)
     head = next((one for one in seen.instances if one.role == "head"), None)
     systems = services.cloud.file_systems(cluster)
+    if seen.stack is None and not systems and not services.cloud.leftovers(cluster):
+        raise NotFoundError(
+            f"There is no cluster {cluster} in {opened.region}, and nothing there carries its tag.",
+            remedy="trnctl cluster list shows what exists; nothing is left to tear down.",
+        )
     if seen.stack is None:
         return TeardownPlan(cluster, None, None, 0, None, tuple(systems), (), ())
     template, events = services.cloud.template(cluster), services.cloud.stack_events(cluster)
     stays = retained(template, events)
-    runs, unseen = _live_runs(head, services, runs_folder)
+    runs, unseen = _live_runs(head, opened)
     return TeardownPlan(
         cluster=cluster,
         stack=seen.stack,
@@ -72,18 +83,18 @@ def plan_teardown(cluster: str, services: Services, runs_folder: str) -> Teardow
     )
 
 
-def _live_runs(head: Instance | None, services: Services, runs_folder: str) -> tuple[Sequence[Job], str]:
+def _live_runs(head: Instance | None, opened: OpenCluster) -> tuple[Sequence[Job], str]:
     """Jobs that are alive, ours or not; and why they cannot be seen."""
     if head is None or head.state != "running":
         return (), ""
     try:
-        picture = services.head.queue(head).observe(runs_folder, newest=0)
+        picture = opened.services.head.queue(head).observe(opened.runs_folder, newest=0)
     except ToolError as error:
         return (), error.message
     return [job for job in picture.jobs if not job.ended], ""
 
 
-def check(plan: TeardownPlan, *, cancel_runs: bool, delete_storage: Storage | None) -> None:
+def check(plan: TeardownPlan, *, cancel_runs: bool, delete_storage: bool | None) -> None:
     """Refuse over live runs unless told; ask for a word about storage. RefusedError (3), UsageError (2)."""
     if plan.runs and not cancel_runs:
         alive = sorted({job.run or f"job {job.id} of {job.user}" for job in plan.runs})
@@ -104,31 +115,34 @@ def check(plan: TeardownPlan, *, cancel_runs: bool, delete_storage: Storage | No
         )
 
 
-def teardown(
-    plan: TeardownPlan, services: Services, *, runs_folder: str, delete_storage: bool
-) -> Iterator[Progress | Proof]:
+def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -> Iterator[Progress | Proof]:
     """Carry the plan out, yielding progress and at last the Proof. Can be run again at any point."""
-    name = plan.cluster
+    name, services = plan.cluster, opened.services
     deleted: list[str] = []
     if plan.head is not None:
         for run in sorted({job.run for job in plan.runs if job.run}):
-            services.head.queue(plan.head).cancel(run, runs_folder)
+            services.head.queue(plan.head).cancel(run, opened.runs_folder)
             deleted.append(f"run {run} (cancelled)")
     if plan.stack is not None:
-        services.provisioner.delete(name)
         phase = plan.stack.phase
-        last: Progress | None = None
-        for step in watch(name, services, until=frozenset({None, "delete-failed"}), limit_s=LIMIT_S):
-            last = step
-            yield step
-        if last is not None and last.phase is not None:
-            raise failure(name, "deleted", services)
+        yield from delete_stack(name, services)
         deleted.append(f"cluster {name}" + (f" ({plan.resources} resources, it was {phase})" if plan.resources else ""))
         deleted += [f"{one.kind} {one.id}" for one in plan.lost]
     if delete_storage:
         deleted += _delete_storage(plan.kept, name, services)
     kept = services.cloud.file_systems(name)
     yield _proof(name, services, deleted, kept=() if delete_storage else kept)
+
+
+def delete_stack(name: str, services: Services) -> Iterator[Progress]:
+    """Delete the stack and wait until it is gone. ToolError names what could not be deleted."""
+    services.provisioner.delete(name)
+    phase: Phase | None = None
+    for step in watch(name, services, until=frozenset({None, "delete-failed"}), limit_s=LIMIT_S):
+        phase = step.phase
+        yield step
+    if phase is not None:
+        raise failure(name, "deleted", services)
 
 
 def _delete_storage(kept: Sequence[FileSystem], cluster: str, services: Services) -> list[str]:

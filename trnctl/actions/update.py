@@ -45,9 +45,7 @@ def update(plan: UpdatePlan, services: Services) -> Iterator[Progress]:
         )
     services.provisioner.update(plan.spec.name, plan.document)
     phase = None
-    for step in watch(
-        plan.spec.name, services, until=frozenset({"running", "update-failed", None}), limit_s=LIMIT_S
-    ):
+    for step in watch(plan.spec.name, services, until=frozenset({"running", "update-failed", None}), limit_s=LIMIT_S):
         phase = step.phase
         yield step
     if phase != "running":

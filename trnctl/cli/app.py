@@ -38,7 +38,8 @@ def _print_version(value: bool) -> None:
 def options(
     context: typer.Context,
     config: Annotated[
-        str | None, typer.Option("-c", "--config", metavar="FILE", help="The cluster file (else trnctl.yaml here or above).")
+        str | None,
+        typer.Option("-c", "--config", metavar="FILE", help="The cluster file (else trnctl.yaml here or above)."),
     ] = None,
     output: Annotated[str, typer.Option("-o", "--output", metavar="table|json", help="How data is printed.")] = "table",
     cluster_name: Annotated[

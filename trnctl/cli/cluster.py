@@ -26,7 +26,9 @@ def render(context: typer.Context) -> None:
 @app.command()
 def validate(
     context: typer.Context,
-    online: Annotated[bool, typer.Option("--online", help="Also ask AWS and ParallelCluster's own validators.")] = False,
+    online: Annotated[
+        bool, typer.Option("--online", help="Also ask AWS and ParallelCluster's own validators.")
+    ] = False,
 ) -> None:
     """Check the cluster file; every problem at once, with its line and the way out."""
     from trnctl.actions.validate import validate as check
@@ -43,28 +45,33 @@ def validate(
 def create(context: typer.Context, yes: Yes = False) -> None:
     """Create the cluster: the plan with its price, then ParallelCluster, then progress to the end."""
     from trnctl.actions.create import create as carry_out
-    from trnctl.actions.create import plan_create, standing_phase
+    from trnctl.actions.create import plan_create
+    from trnctl.actions.stack import standing_phase
+    from trnctl.cli import cluster_screens as screens
     from trnctl.cli.output import Screen
+    from trnctl.cli.progress import follow_stack
 
     session: Session = context.obj
     spec = session.spec()
     services = session.services(spec.region, spec.name, spec)
     plan = plan_create(spec, standing_phase(spec.name, services))
     screen = Screen(session)
-    screen.create_plan(plan, services.notice)
+    screens.create_plan(screen, plan, services.notice)
     if plan.asks:
         screen.confirm("Create it?", yes=yes)
-    last = screen.follow_stack(carry_out(plan, services), f"trnctl cluster create goes on with {spec.name}")
-    screen.created(plan, last)
+    last = follow_stack(screen, carry_out(plan, services), "trnctl status shows it; trnctl cluster create goes on")
+    screens.created(screen, plan, last)
 
 
 @app.command()
 def update(context: typer.Context, yes: Yes = False) -> None:
     """Change the cluster to what its file says now."""
-    from trnctl.actions.create import require_stack
+    from trnctl.actions.stack import require_stack
     from trnctl.actions.update import plan_update
     from trnctl.actions.update import update as carry_out
+    from trnctl.cli import cluster_screens as screens
     from trnctl.cli.output import Screen
+    from trnctl.cli.progress import follow_stack
 
     session: Session = context.obj
     spec = session.spec()
@@ -72,59 +79,64 @@ def update(context: typer.Context, yes: Yes = False) -> None:
     require_stack(spec.name, spec.region, services)
     plan = plan_update(spec, services)
     screen = Screen(session)
-    screen.update_plan(plan)
+    screens.update_plan(screen, plan)
     if not plan.changes and not plan.findings:
         return
     screen.confirm("Update it?", yes=yes)
-    screen.follow_stack(carry_out(plan, services), "trnctl status shows how it goes")
+    follow_stack(screen, carry_out(plan, services), "trnctl status shows how it goes")
     screen.done({"updated": spec.name}, f"{spec.name} is updated.", after="trnctl status")
 
 
 @app.command(name="list")
 def list_clusters(context: typer.Context) -> None:
     """All ParallelCluster clusters of the region."""
+    from trnctl.cli import cluster_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
     region = session.region_alone()
-    Screen(session).clusters(session.services(region, session.cluster or "", None).provisioner.clusters(), region)
+    found = session.services(region, session.cluster or "", None).provisioner.clusters()
+    screens.clusters(Screen(session), found, region)
 
 
 @app.command()
 def describe(context: typer.Context) -> None:
     """What ParallelCluster says of the cluster, whole."""
+    from trnctl.cli import cluster_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    name, region, spec = session.name_and_region()
-    Screen(session).mapping(session.services(region, name, spec).provisioner.describe(name))
+    opened = session.open()
+    screens.mapping(Screen(session), opened.services.provisioner.describe(opened.cluster))
 
 
 @app.command()
 def events(context: typer.Context) -> None:
     """The stack's events, oldest first, with the reasons that `describe` hides."""
-    from trnctl.actions.create import stack_events
+    from trnctl.actions.stack import stack_events
+    from trnctl.cli import cluster_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    name, region, spec = session.name_and_region()
-    Screen(session).events(stack_events(name, region, session.services(region, name, spec)))
+    opened = session.open()
+    screens.events(Screen(session), stack_events(opened.cluster, opened.region, opened.services))
 
 
 @app.command()
 def delete(context: typer.Context, yes: Yes = False) -> None:
     """Delete the stack only. `trnctl teardown` also looks after runs, storage and what is left."""
-    from trnctl.actions.create import require_stack
+    from trnctl.actions.stack import require_stack
     from trnctl.actions.teardown import delete_stack
     from trnctl.cli.output import Screen
+    from trnctl.cli.progress import follow_stack
 
     session: Session = context.obj
-    name, region, spec = session.name_and_region()
-    services = session.services(region, name, spec)
-    require_stack(name, region, services)
+    opened = session.open()
+    name, services = opened.cluster, opened.services
+    require_stack(name, opened.region, services)
     screen = Screen(session)
     screen.confirm(f"Delete the stack of {name}? Runs on it end; retained file systems stay and cost.", yes=yes)
-    screen.follow_stack(delete_stack(name, services), f"trnctl cluster delete --cluster {name} takes up the wait")
+    follow_stack(screen, delete_stack(name, services), f"trnctl cluster delete --cluster {name} takes up the wait")
     screen.done({"deleted": name}, f"{name} is deleted.", after=f"trnctl teardown --cluster {name} lists what is left")
 
 
@@ -141,14 +153,15 @@ def stop(context: typer.Context, yes: Yes = False) -> None:
 
 
 def _set_fleet(session: Session, *, running: bool, yes: bool = True) -> None:
-    from trnctl.actions.create import require_stack
+    from trnctl.actions.stack import require_stack
     from trnctl.actions.update import set_fleet
     from trnctl.cli.output import Screen
+    from trnctl.cli.progress import follow_fleet
 
-    name, region, spec = session.name_and_region()
-    services = session.services(region, name, spec)
-    require_stack(name, region, services)
+    opened = session.open()
+    name, services = opened.cluster, opened.services
+    require_stack(name, opened.region, services)
     screen = Screen(session)
     screen.confirm(f"Stop the compute fleet of {name}? Its running jobs end.", yes=yes)
-    status = screen.follow_fleet(set_fleet(name, services, running=running))
-    screen.done({"fleet": status}, f"the compute fleet of {name} is {status}.", after="trnctl status")
+    status = follow_fleet(screen, set_fleet(name, services, running=running))
+    screen.done({"fleet": status}, f"The compute fleet of {name} is {status}.", after="trnctl status")

@@ -21,10 +21,15 @@ def logs(
     stage: Annotated[
         str | None, typer.Option(metavar="compile|train", help="Which stage (else all, in order).")
     ] = None,
-    node: Annotated[int, typer.Option(min=0, help="Which node's log, counted from 0 in the run.")] = 0,
+    node: Annotated[int | None, typer.Option(min=0, help="Only that node's log, counted from 0 in the run.")] = None,
 ) -> None:
     """Print a run's logs; exit 6 when the followed run failed."""
+    from trnctl.actions.runs import find_run
+    from trnctl.cli import run_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    Screen(session).logs(session.door(), run, follow=follow, stage=stage, node=node)
+    opened = session.open()
+    name = find_run(opened, run)[1].run
+    events = opened.queue().follow(name, opened.runs_folder, stage=stage or "", node=node, wait=follow)
+    screens.follow_run(Screen(session), name, events, judge=follow)

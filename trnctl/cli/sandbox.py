@@ -8,7 +8,9 @@ import typer
 
 from trnctl.cli.session import Session
 
-app = typer.Typer(no_args_is_help=True, help="The embedded world: real Slurm, ssh and pcluster; AWS and Neuron emulated.")
+app = typer.Typer(
+    no_args_is_help=True, help="The embedded world: real Slurm, ssh and pcluster; AWS and Neuron emulated."
+)
 
 
 @app.command()
@@ -21,6 +23,7 @@ def up(
     steps: Annotated[int, typer.Option(min=1, help="After how many steps the emulated training stops.")] = 20,
 ) -> None:
     """Start the world; it runs in the background until `trnctl sandbox down`."""
+    from trnctl.cli import sandbox_screens as screens
     from trnctl.cli.output import Screen
     from trnctl.targets import sandbox_up
 
@@ -33,7 +36,7 @@ def up(
         boot_seconds=boot_seconds,
         steps=steps,
     )
-    Screen(session).sandbox(world)
+    screens.world(Screen(session), world)
 
 
 @app.command()
@@ -42,16 +45,17 @@ def down(context: typer.Context) -> None:
     from trnctl.cli.output import Screen
     from trnctl.targets import sandbox_down
 
-    Screen(context.obj).listed("ended", sandbox_down(), after="The sandbox is down: no process and no file is left.")
+    Screen(context.obj).done({"ended": sandbox_down()}, "The sandbox is down: no process and no file of it is left.")
 
 
 @app.command(name="status")
 def show(context: typer.Context) -> None:
     """Whether the world is up, and what it holds that a cluster file can name."""
+    from trnctl.cli import sandbox_screens as screens
     from trnctl.cli.output import Screen
-    from trnctl.targets import sandbox_status
+    from trnctl.targets import require_sandbox
 
-    Screen(context.obj).sandbox(sandbox_status())
+    screens.world(Screen(context.obj), require_sandbox())
 
 
 @app.command()
@@ -61,7 +65,8 @@ def fault(
     times: Annotated[int, typer.Option(min=1, help="How often it strikes.")] = 1,
 ) -> None:
     """Make something fail on demand: `trnctl sandbox fault compile-failure`; `clear` ends all faults."""
+    from trnctl.cli import sandbox_screens as screens
     from trnctl.cli.output import Screen
     from trnctl.targets import sandbox_fault
 
-    Screen(context.obj).faults(sandbox_fault(name, times), name)
+    screens.faults(Screen(context.obj), sandbox_fault(name, times), name)

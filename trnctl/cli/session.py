@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from trnctl.errors import UsageError
 
 if TYPE_CHECKING:
+    from trnctl.actions.runs import OpenCluster
     from trnctl.ports import Services
     from trnctl.specs.cluster import ClusterFile, ClusterSpec
 
@@ -80,6 +81,22 @@ class Session:
         """The doors for that cluster."""
         from trnctl.targets import open_services
 
-        return open_services(
-            self.target, region=region, cluster=cluster, spec=spec, profile=self.profile, verbose=self.verbose
-        )
+        return open_services(self.target, region=region, cluster=cluster, spec=spec, profile=self.profile)
+
+    def open(self) -> OpenCluster:
+        """The cluster that is meant, with its doors."""
+        from trnctl.actions.runs import OpenCluster
+        from trnctl.actions.submit import runs_folder
+
+        name, region, spec = self.name_and_region()
+        services = self.services(region, name, spec)
+        return OpenCluster(name, region, services, runs_folder(spec, services.mount_prefix))
+
+    def region_alone(self) -> str:
+        """The region when no single cluster is meant: `--region`, the file's, or the environment's."""
+        from trnctl.targets import default_region
+
+        if self.region:
+            return self.region
+        found = self.find_file()
+        return found.cluster.region if found else default_region(self.target, self.profile)

@@ -22,15 +22,15 @@ def status(
 ) -> None:
     """One screen: phase, fleet, head node, nodes by state, cost, runs with stage, step, rate and ETA, alerts."""
     from trnctl.actions.status import status as look
+    from trnctl.cli import status_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    door = session.door()
-    screen = Screen(session)
+    opened = session.open()
     if watch:
-        screen.watch(lambda: look(door.cluster, door.region, door.services, door.runs_folder), interval)
+        screens.watch(Screen(session), lambda: look(opened), interval)
     else:
-        screen.status(look(door.cluster, door.region, door.services, door.runs_folder))
+        screens.status(Screen(session), look(opened))
 
 
 def ssh(
@@ -41,9 +41,10 @@ def ssh(
     from trnctl.actions.submit import head_of
 
     session: Session = context.obj
-    door = session.door()
-    shell = door.services.head.shell(head_of(door.cluster, door.services))
-    command = list(session.rest or ())
-    # Compute nodes have no way in from outside; the head node's own key opens them.
-    argv = ["ssh", *([] if command else ["-t"]), node, *command] if node else command
-    raise typer.Exit(shell.interact(argv))
+    opened = session.open()
+    shell = opened.services.head.shell(head_of(opened.cluster, opened.services))
+    command = " ".join(session.rest or ())  # as ssh does: the words are joined, and the shell there reads them
+    if node:
+        # Compute nodes have no way in from outside; the head node's own key opens them.
+        raise typer.Exit(shell.interact(["ssh", node, command] if command else ["ssh", "-t", node]))
+    raise typer.Exit(shell.interact(["bash", "-c", command] if command else []))

@@ -38,32 +38,34 @@ def submit(
     ] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Submit the jobs held.")] = False,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the run to its end.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written and run; no cluster.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be written and run; no cluster.")
+    ] = False,
     write: Annotated[str | None, typer.Option("--write", metavar="DIR", help="With --dry-run: write it there.")] = None,
 ) -> None:
     """Submit a workload: checks, a plan with its price, a compile job, then the training job. sbatch options after --."""
     from trnctl.actions.submit import Wishes
-    from trnctl.actions.submit import submit as send
+    from trnctl.cli import run_screens as screens
     from trnctl.cli.output import Screen
     from trnctl.cli.planning import prepare
 
     session: Session = context.obj
     wishes = Wishes(
-        nodes=nodes, queue=queue, scaling=_one_of("--scaling", scaling, "strong", "weak"), name=name,
+        nodes=nodes, queue=queue, scaling="weak" if _one_of("--scaling", scaling, "strong", "weak") == "weak" else "strong", name=name,
         arguments=_pairs("--set", arguments), environment=_pairs("--env", environment), exclude=exclude,
         compile=_one_of("--compile", compile_, "auto", "force", "skip"), time_limit=time_limit, hold=hold,
         sbatch_args=session.rest or (),
     )  # fmt: skip
-    plan, services = prepare(session, workload, wishes)
     screen = Screen(session)
     if dry_run or write:
-        screen.dry_run(plan, write)
+        screens.dry_run(screen, prepare(session, workload, wishes).plan, write)
         return
-    screen.submit_plan(plan, services.notice)
-    submitted = send(plan, session.spec().name, services)
-    screen.submitted(plan, submitted, follow=follow)
+    ready = prepare(session, workload, wishes)
+    screens.submit_plan(screen, ready.plan, ready.opened.services.notice)
+    slurm = ready.opened.queue()
+    screens.submitted(screen, ready.plan, slurm.submit(ready.plan.submission), follow=follow)
     if follow:
-        screen.follow_run(session, plan.run, services)
+        screens.follow_run(screen, ready.plan.run, slurm.follow(ready.plan.run, ready.opened.runs_folder))
 
 
 def runs(
@@ -71,34 +73,37 @@ def runs(
     newest: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
 ) -> None:
     """The runs of the cluster, the living first."""
-    from trnctl.actions.submit import runs_folder
     from trnctl.actions.status import status
+    from trnctl.cli import status_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    cluster, region, spec = session.name_and_region()
-    services = session.services(region, cluster, spec)
-    seen = status(cluster, region, services, runs_folder(spec, services.mount_prefix), newest=newest)
-    Screen(session).runs(seen)
+    screens.runs(Screen(session), status(session.open(), newest=newest))
 
 
-def results(context: typer.Context, run: Annotated[str, typer.Argument(help="The run's name or its last digits.")]) -> None:
+def results(
+    context: typer.Context, run: Annotated[str, typer.Argument(help="The run's name or its last digits.")]
+) -> None:
     """What a run achieved: results.json, also while it runs and when it failed."""
     from trnctl.actions.runs import find_run, results_of
+    from trnctl.cli import run_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    record, services = find_run(session.door(), run)
-    Screen(session).results(results_of(record), record, services.notice)
+    opened = session.open()
+    _, record = find_run(opened, run)
+    screens.results(Screen(session), results_of(record), record, opened.services.notice)
 
 
-def cancel(context: typer.Context, run: Annotated[str, typer.Argument(help="The run's name or its last digits.")]) -> None:
+def cancel(
+    context: typer.Context, run: Annotated[str, typer.Argument(help="The run's name or its last digits.")]
+) -> None:
     """Cancel a run's jobs; its folder, log and checkpoints stay."""
     from trnctl.actions.runs import cancel as carry_out
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    record, jobs = carry_out(session.door(), run)
+    record, jobs = carry_out(session.open(), run)
     Screen(session).done(
         {"run": record.run, "cancelled": jobs},
         f"{record.run}: cancelled job {', '.join(jobs)}." if jobs else f"{record.run} had no job that was alive.",

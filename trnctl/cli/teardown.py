@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from trnctl.cli.session import Session
 from trnctl.errors import UsageError
 
 
@@ -25,16 +24,18 @@ def teardown(
     """Delete the cluster, wait until it is gone, and list what is left (exit 7 when anything is)."""
     from trnctl.actions.teardown import check, plan_teardown
     from trnctl.actions.teardown import teardown as carry_out
+    from trnctl.cli import cluster_screens as screens
     from trnctl.cli.output import Screen
+    from trnctl.cli.progress import follow_teardown
 
     if keep_storage and delete_storage:
         raise UsageError("--keep-storage and --delete-storage exclude each other", remedy="give one of them")
-    door = (session := context.obj).door()
-    plan = plan_teardown(door.cluster, door.region, door.services, door.runs_folder)
+    opened = (session := context.obj).open()
+    plan = plan_teardown(opened)
     screen = Screen(session)
-    screen.teardown_plan(plan)
-    storage = True if delete_storage else False if keep_storage else screen.ask_storage(plan)
+    screens.teardown_plan(screen, plan, opened.services.notice)
+    storage = True if delete_storage else False if keep_storage else screens.ask_storage(screen, plan)
     check(plan, cancel_runs=cancel_runs, delete_storage=storage)
     screen.confirm("Delete it?", yes=yes)
-    steps = carry_out(plan, door.services, runs_folder=door.runs_folder, delete_storage=bool(storage))
-    screen.proof(screen.follow_teardown(steps, door.cluster))
+    proof = follow_teardown(screen, carry_out(plan, opened, delete_storage=bool(storage)), opened.cluster)
+    screens.proof(screen, proof, opened.cluster)

@@ -1,0 +1,59 @@
+"""Runs by name: find one, read what it achieved, cancel it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trnctl.actions.submit import head_of
+from trnctl.errors import NotFoundError, RefusedError, UsageError
+from trnctl.ports import JobQueue, QueuePicture, RunRecord, Services
+
+
+@dataclass(frozen=True)
+class OpenCluster:
+    """One cluster and the doors to it; `runs_folder` is where its runs live, as its head node sees it."""
+
+    cluster: str
+    region: str
+    services: Services
+    runs_folder: str
+
+    def queue(self) -> JobQueue:
+        """The cluster's Slurm. NotFoundError and RefusedError when there is no head node that runs."""
+        return self.services.head.queue(head_of(self.cluster, self.services))
+
+
+def find_run(opened: OpenCluster, name: str) -> tuple[QueuePicture, RunRecord]:
+    """The run of that name, or the only one that ends in `-name`. NotFoundError, UsageError when several do."""
+    queue = opened.queue()
+    picture = queue.observe(opened.runs_folder, run=name)
+    if picture.runs:
+        return picture, picture.runs[0]
+    known = [record.run for record in queue.observe(opened.runs_folder, newest=1000, tail_bytes=0).runs]
+    matches = [run for run in known if run.endswith(f"-{name}")]
+    if len(matches) > 1:
+        raise UsageError(f"{name} could be {' or '.join(matches)}", remedy="give the whole name")
+    if not matches:
+        raise NotFoundError(
+            f"{opened.cluster} has no run {name}",
+            remedy=f"trnctl runs lists them{': ' + ', '.join(known[:5]) if known else '; there is none yet'}",
+        )
+    picture = queue.observe(opened.runs_folder, run=matches[0])
+    return picture, picture.runs[0]
+
+
+def results_of(record: RunRecord) -> Mapping[str, object]:
+    """results.json as the run's jobs wrote it. RefusedError while there is none."""
+    if record.results is None:
+        raise RefusedError(
+            f"{record.run} has no results yet: they are written when a stage ends",
+            remedy=f"trnctl logs {record.run} -f follows it; trnctl status shows its step",
+        )
+    return record.results
+
+
+def cancel(opened: OpenCluster, name: str) -> tuple[RunRecord, Sequence[str]]:
+    """Cancel a run's jobs; which of them were alive."""
+    _, record = find_run(opened, name)
+    return record, opened.queue().cancel(record.run, opened.runs_folder)

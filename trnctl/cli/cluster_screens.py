@@ -1,0 +1,199 @@
+"""What `trnctl cluster …` and `trnctl teardown` show."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from trnctl.cli.output import Screen, finding_line
+from trnctl.cli.progress import readable
+from trnctl.cli.words import clock, duration, gib, money, plural
+from trnctl.errors import LeftoverError
+
+if TYPE_CHECKING:
+    from trnctl.actions.create import CreatePlan
+    from trnctl.actions.stack import Progress
+    from trnctl.actions.teardown import Proof, TeardownPlan
+    from trnctl.actions.update import UpdatePlan
+    from trnctl.ports import ClusterSummary, StackEvent
+    from trnctl.specs.cluster import ClusterSpec, Queue, Storage
+
+
+def create_plan(screen: Screen, plan: CreatePlan, notice: str) -> None:
+    """The cluster in a few lines, and its price before anything is spent."""
+    spec = plan.spec
+    screen.notice(notice)
+    screen.say(
+        f"{spec.name} in {spec.region} — ParallelCluster {spec.pcluster.version}, {spec.os}, Neuron {spec.neuron_sdk}"
+    )
+    screen.say()
+    screen.say(f"  {'head':<10}1 × {spec.head_node.instance_type:<18}{_ssh_words(spec)}")
+    for queue in spec.queues:
+        for row in _queue_rows(queue):
+            screen.say(f"  {row}")
+    for storage in spec.storage:
+        screen.say(f"  {storage.mount:<10}{_storage_words(storage)}")
+    screen.say()
+    screen.say(f"  idle {plan.idle}   full {plan.full}")
+    screen.say(f"  {plan.full.basis}", style="dim")
+    for kind in sorted({*plan.idle.unknown, *plan.full.unknown}):
+        screen.say(f"  ! the price of {kind} is not known and not counted", style="yellow")
+    if plan.standing == "create-failed":
+        screen.say(f"  ! a stack named {spec.name} that failed to be created is deleted first", style="yellow")
+    elif plan.standing is not None:
+        screen.say(f"  {spec.name} is already {plan.standing}: nothing new is made", style="dim")
+    screen.say()
+
+
+def _ssh_words(spec: ClusterSpec) -> str:
+    ways = []
+    if spec.head_node.ssh_from:
+        ways.append(f"ssh from {', '.join(spec.head_node.ssh_from)}")
+    if spec.head_node.ssm:
+        ways.append("Session Manager")
+    return " and ".join(ways) or "no way in"
+
+
+def _queue_rows(queue: Queue) -> list[str]:
+    from trnctl.specs.instances import instance
+
+    rows = []
+    for index, resource in enumerate(queue.compute_resources):
+        facts = instance(resource.instance_type)
+        cards = facts.efa_interfaces if facts else 0
+        words = [queue.capacity.type.replace("-", " ")]
+        if cards and resource.efa is not False:
+            words.append(f"EFA ×{cards}")
+        if queue.placement_group:
+            words.append("one placement group" if queue.placement_group is True else f"group {queue.placement_group}")
+        count = f"{resource.min_count}…{resource.max_count} × {resource.instance_type}"
+        rows.append(f"{queue.name if index == 0 else '':<10}{count:<22}  {', '.join(words)}")
+    return rows
+
+
+def _storage_words(storage: Storage) -> str:
+    if not storage.managed:
+        return f"{storage.kind} {storage.file_system_id}, yours"
+    size = f" {gib(storage.gib)}" if storage.gib else ""
+    kind = {"fsx": f"FSx for Lustre {storage.deployment}", "efs": "EFS", "ebs": f"EBS {storage.volume_type}"}[
+        storage.kind
+    ]
+    return f"{kind}{size}   {'kept on teardown' if storage.on_delete == 'retain' else 'deleted with the cluster'}"
+
+
+def created(screen: Screen, plan: CreatePlan, last: Progress | None) -> None:
+    """The end of a create."""
+    took = duration(last.elapsed_s) if last else "–"
+    screen.done(
+        {"cluster": plan.spec.name, "region": plan.spec.region, "phase": "running"},
+        f"{plan.spec.name} is running."
+        if plan.standing == "running"
+        else f"{plan.spec.name} is running, after {took}.",
+        after="trnctl submit bert-large -N 16, trnctl status, trnctl ssh",
+    )
+
+
+def update_plan(screen: Screen, plan: UpdatePlan) -> None:
+    """What differs, and what forbids it."""
+    if not plan.changes and not plan.findings:
+        screen.done({"updated": None}, f"{plan.spec.name} is as its file says: nothing to change.")
+        return
+    for change in plan.changes:
+        screen.say(f"  {change.path}: {change.current or '–'} → {change.requested or '–'}")
+    for finding in plan.findings:
+        screen.err.print(finding_line(finding), overflow="fold")
+
+
+def clusters(screen: Screen, found: Sequence[ClusterSummary], region: str) -> None:
+    """`cluster list`."""
+    if screen.json:
+        screen.data({"clusters": [vars(one) for one in found], "region": region})
+    elif not found:
+        screen.say(f"There is no ParallelCluster cluster in {region}.")
+    else:
+        screen.table(["NAME", "STATUS", "VERSION"], [(one.name, one.status, one.version) for one in found])
+
+
+def mapping(screen: Screen, value: Mapping[str, object]) -> None:
+    """A whole answer of another tool, as YAML or JSON."""
+    if screen.json:
+        screen.data(value)
+        return
+    import yaml
+
+    screen.text(yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True))
+
+
+def events(screen: Screen, found: Sequence[StackEvent]) -> None:
+    """`cluster events`: what happened when to which resource, and why."""
+    if screen.json:
+        screen.data({"events": [vars(one) | {"at": one.at.isoformat()} for one in found]})
+        return
+    for one in found:
+        line = Text(f"{clock(one.at)}  {one.status:<20}  {readable(one.logical_id)}")
+        if one.status.endswith("FAILED"):
+            line.stylize("bold red")
+        screen.out.print(line, overflow="fold")
+        if one.reason:
+            screen.out.print(Text(f"       {one.reason}", style="dim"), overflow="fold")
+
+
+def teardown_plan(screen: Screen, plan: TeardownPlan, notice: str) -> None:
+    """What goes and what stays, before anything is asked."""
+    screen.notice(notice)
+    if plan.stack is None:
+        screen.say(f"The stack of {plan.cluster} is gone already.")
+    else:
+        parts = ["head node" if plan.head else "no head node", plural(plan.compute_nodes, "compute node")]
+        if plan.resources:
+            parts.append(plural(plan.resources, "resource"))
+        screen.say(f"This will delete {plan.cluster}: {', '.join(parts)}.")
+    for one in plan.lost:
+        screen.say(f"  deletes  {one.id} ({one.kind}, {gib(one.gib)}) and its data", style="yellow")
+    for one in plan.kept:
+        screen.say(f"  would keep  {one.id} ({one.kind}, {gib(one.gib)}), which goes on costing")
+    if plan.unseen:
+        screen.say(f"  ! its runs cannot be seen: {plan.unseen}", style="yellow")
+    elif plan.stack is not None and not plan.runs:
+        screen.say("  no run is active")
+    for job in plan.runs:
+        screen.say(f"  ! {job.run or job.id} ({job.stage or 'job'}) is {job.state}", style="yellow")
+
+
+def ask_storage(screen: Screen, plan: TeardownPlan) -> bool | None:
+    """Whether retained file systems are deleted; None when there is nothing to ask or no terminal to ask on."""
+    if not plan.asks_about_storage:
+        return False
+    if not sys.stdin.isatty():
+        return None
+    names = ", ".join(one.id for one in plan.kept)
+    screen.err.print(Text(f"Delete {names} with all data, or keep it and pay? [keep/delete] "), end="")
+    return {"delete": True, "keep": False}.get(sys.stdin.readline().strip().lower())
+
+
+def proof(screen: Screen, shown: Proof, cluster: str) -> None:
+    """What was deleted, kept and left. LeftoverError when anything is left."""
+    if screen.json:
+        screen.data(shown.as_json())
+    else:
+        for word, things in (("deleted", shown.deleted), ("kept", shown.kept), ("left", shown.left)):
+            screen.out.print(
+                Text(f"{word:<8} {len(things)}" + (f"   {'; '.join(things)}" if things else "")), overflow="fold"
+            )
+        screen.say(
+            f"Looked for: {', '.join(shown.looked_for)}."
+            + ("" if shown.left else " Nothing else carries this cluster's tag.")
+        )
+    if shown.left:
+        raise LeftoverError(
+            f"{plural(len(shown.left), 'thing')} of {cluster} still there: {'; '.join(shown.left)}",
+            remedy=f"run trnctl teardown --cluster {cluster} again in some minutes; what then still stands must be deleted by hand",
+        )
+
+
+def hourly(usd: float) -> str:
+    """`$344.91/h`."""
+    return f"{money(usd)}/h"

@@ -1,0 +1,122 @@
+"""The only place that draws: data to stdout, everything else to stderr, colour only as a second signal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from trnctl.cli.session import Session
+from trnctl.errors import Interrupted, UsageError
+from trnctl.findings import Finding, by_severity
+
+WIDTH = 100
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
+_MARKS = {"error": "✗", "warning": "!", "info": "·"}
+
+
+class Screen:
+    """Both streams of one command, in the form that the person asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        plain = not session.color or bool(os.environ.get("NO_COLOR"))
+        self.out = Console(file=sys.stdout, no_color=plain, highlight=False, soft_wrap=False, width=_width(sys.stdout))
+        self.err = Console(file=sys.stderr, no_color=plain, highlight=False, soft_wrap=False, width=_width(sys.stderr))
+
+    @property
+    def json(self) -> bool:
+        """Whether data is printed as JSON."""
+        return self.session.json
+
+    @property
+    def live(self) -> bool:
+        """Whether progress may redraw: stderr is a terminal."""
+        return self.err.is_terminal and os.environ.get("TERM") != "dumb"
+
+    def data(self, value: object) -> None:
+        """One JSON value on stdout, indented: the whole answer of a command."""
+        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+    def line(self, value: object) -> None:
+        """One JSON object on one line: a step of something that is followed or watched."""
+        sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+        sys.stdout.flush()
+
+    def say(self, text: str = "", style: str = "") -> None:
+        """A sentence to the person, on stderr, wrapped at words."""
+        self.err.print(Text(text, style=style), overflow="fold")
+
+    def text(self, text: str) -> None:
+        """Text that is data, as it is."""
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+    def notice(self, notice: str) -> None:
+        """What answers when it is not AWS; shown with every result."""
+        if notice:
+            self.say(notice, style="dim")
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> None:
+        """A plain table on stdout: no boxes, columns by white space, within 100 columns."""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for index, column in enumerate(columns):
+            table.add_column(column, justify="right" if index in right else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+        self.out.print(table)
+
+    def done(self, result: Mapping[str, object], sentence: str, *, after: str = "") -> None:
+        """The result of a verb: JSON on stdout, or a sentence and the next command."""
+        if self.json:
+            self.data(result)
+            return
+        self.out.print(Text(sentence), overflow="fold")
+        if after:
+            self.say(f"  next: {after}", style="dim")
+
+    def findings(self, findings: Sequence[Finding], extra: Mapping[str, object] | None = None) -> None:
+        """Findings, errors first: a table of file:line, level, code, message and remedy; or JSON."""
+        ordered = by_severity(findings)
+        if self.json:
+            self.data({"findings": [finding.as_json() for finding in ordered], **(extra or {})})
+            return
+        for finding in ordered:
+            self.out.print(finding_line(finding), overflow="fold")
+        counts = [sum(f.level == level for f in ordered) for level in ("error", "warning")]
+        self.out.print(Text(f"{counts[0]} error{'s' * (counts[0] != 1)}, {counts[1]} warning{'s' * (counts[1] != 1)}."))
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before money or data moves. UsageError without a terminal, Interrupted when the answer is no."""
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise UsageError(f"{question} There is no terminal to ask on.", remedy="add -y to say yes in advance")
+        self.err.print(Text(f"{question} [y/N] "), end="")
+        if (sys.stdin.readline() or "n").strip().lower() not in {"y", "yes"}:
+            raise Interrupted("nothing was changed", remedy="run it again and answer y, or add -y")
+
+
+def finding_line(finding: Finding) -> Text:
+    """`file:line  level  code  message — remedy`, with the level coloured."""
+    place = ":".join(part for part in (finding.file, str(finding.line or "")) if part)
+    line = Text()
+    if place:
+        line.append(f"{place}  ")
+    line.append(f"{_MARKS[finding.level]} {finding.level}", style=_STYLES[finding.level])
+    line.append(f"  {finding.code}  ")
+    line.append(f"{finding.path}: {finding.message}" if finding.path else finding.message)
+    if finding.remedy:
+        line.append(f" — {finding.remedy}", style="dim")
+    return line
+
+
+def _width(stream: object) -> int | None:
+    """100 columns where there is no terminal; a terminal's own width, but no more than needed, where there is one."""
+    if getattr(stream, "isatty", lambda: False)():
+        return None
+    return WIDTH

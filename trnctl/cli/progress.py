@@ -1,0 +1,108 @@
+"""Long waits that are never silent: one redrawn line on a terminal, a line every 30 seconds elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.text import Text
+
+from trnctl.cli.output import Screen
+from trnctl.cli.words import duration
+from trnctl.errors import Interrupted
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from trnctl.actions.stack import Progress
+    from trnctl.actions.teardown import Proof
+    from trnctl.ports import Fleet
+
+QUIET_SECONDS = 30.0
+_BAR = 30
+Step = TypeVar("Step")
+
+
+def follow(screen: Screen, steps: Iterator[Step], words: Callable[[Step], str], goes_on: str) -> Step | None:
+    """Show each step in words; the last step. On Ctrl-C the work goes on, and `goes_on` says how to look again."""
+    last: Step | None = None
+    said, said_at = "", 0.0
+    try:
+        with _live(screen) as live:
+            for step in steps:
+                last, text = step, words(step)
+                if live is not None:
+                    live.update(Text(f"  {text}"))
+                elif not said or (text != said and time.monotonic() - said_at >= QUIET_SECONDS):
+                    screen.say(f"  {text}")
+                    said, said_at = text, time.monotonic()
+    except KeyboardInterrupt:
+        raise Interrupted("you stopped watching; the work goes on", remedy=goes_on) from None
+    if last is not None and words(last) != said and not screen.live:
+        screen.say(f"  {words(last)}")
+    return last
+
+
+def _live(screen: Screen) -> AbstractContextManager[Live | None]:
+    if not screen.live:
+        return nullcontext(None)
+    from rich.live import Live
+
+    return Live(Text(""), console=screen.err, refresh_per_second=8, transient=False)
+
+
+def stack_words(step: Progress) -> str:
+    """`━━━━━━╸──── 41/58  7m12s  creating  now: FSx file system (6m03s), head node (1m10s)`."""
+    total = step.total or 0
+    filled = min(_BAR, _BAR * step.done // total) if total else 0
+    bar = "━" * filled + "─" * (_BAR - filled) + "  " if total else ""
+    count = f"{min(step.done, total)}/{total}" if total else f"{step.done} resources"
+    now = ", ".join(f"{readable(name)} ({duration(seconds)})" for name, seconds in step.current[:2])
+    phase = step.phase or "gone"
+    return f"{bar}{count}  {duration(step.elapsed_s)}  {phase}" + (f"  now: {now}" if now else "")
+
+
+# ParallelCluster's logical ids, without the hash that it appends, in words.
+_READABLE = {
+    "HeadNodeWaitCondition": "head node boots",
+    "HeadNode": "head node",
+    "FSX": "FSx file system",
+    "EFS": "EFS file system",
+    "EBS": "EBS volume",
+    "CloudWatchDashboard": "dashboard",
+}
+
+
+def readable(logical_id: str) -> str:
+    """A logical id in words where we have them, the longest prefix first."""
+    for prefix in sorted(_READABLE, key=len, reverse=True):
+        if logical_id.startswith(prefix):
+            return _READABLE[prefix]
+    return logical_id
+
+
+def follow_stack(screen: Screen, steps: Iterator[Progress], goes_on: str) -> Progress | None:
+    """Follow a stack to where it is wanted."""
+    return follow(screen, steps, stack_words, goes_on)
+
+
+def follow_fleet(screen: Screen, steps: Iterator[Fleet]) -> str:
+    """Follow the compute fleet; its last status."""
+    last = follow(screen, steps, lambda fleet: f"compute fleet: {fleet.status}", "trnctl status shows the fleet")
+    return last.status if last else "unknown"
+
+
+def follow_teardown(screen: Screen, steps: Iterator[Progress | Proof], cluster: str) -> Proof:
+    """Follow a teardown; its proof is the last thing that it yields."""
+    from trnctl.actions.teardown import Proof
+
+    last = follow(
+        screen,
+        steps,
+        lambda step: "looking for what is left" if isinstance(step, Proof) else stack_words(step),
+        f"trnctl teardown --cluster {cluster} takes it up again",
+    )
+    assert isinstance(last, Proof)  # noqa: S101  # a teardown either raises or ends with its proof
+    return last

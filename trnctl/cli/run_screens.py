@@ -1,0 +1,217 @@
+"""What `submit`, `runs`, `results`, `logs` and `workloads` show."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from trnctl.cli.output import Screen
+from trnctl.cli.words import duration, money, plural
+from trnctl.errors import Interrupted, RunFailed
+
+if TYPE_CHECKING:
+    from trnctl.actions.submit import SubmitPlan
+    from trnctl.ports import FollowEvent, RunOver, RunRecord, Submitted
+    from trnctl.specs.workload import WorkloadSpec
+
+_FAILED = frozenset({"failed", "cancelled", "timeout", "node-fail"})
+
+
+def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
+    """The layout, the compile stage, the time and the money, before anything is sent."""
+    layout, guess = plan.layout, plan.estimate
+    screen.notice(notice)
+    screen.say(
+        f"{plan.workload.name} on {layout.nodes} × {plan.instance_type} ({plan.queue.name}) — "
+        f"{layout.world:,} workers, data parallel"
+    )
+    screen.say(
+        f"  {'batch':<10}{layout.micro_batch} × {layout.accumulation} × {layout.data:,} = {layout.global_batch:,} global "
+        f"({layout.scaling} scaling)"
+    )
+    minutes = plan.workload.compile_minutes
+    compile_words = (
+        "skipped" if plan.compile == "skipped" else "needed" + (f"   about {minutes:g} min" if minutes else "")
+    )
+    screen.say(f"  {'compile':<10}{compile_words}")
+    hours = f"about {guess.hours:,.1f} h" if guess.hours is not None else "time unknown"
+    screen.say(f"  {'train':<10}{guess.steps:,} steps, {hours}")
+    price = f"{layout.nodes} × {money(guess.price_per_node_hour)}/h" if guess.price_per_node_hour else "no price"
+    screen.say(f"  {'cost':<10}{f'about {money(guess.cost_usd)}' if guess.cost_usd else 'unknown'} ({price})")
+    screen.say(f"  {'basis':<10}{guess.basis}", style="dim")
+    if not plan.workload.checkpoint.on_signal:
+        screen.say(
+            f"  ! saves no checkpoint when it is stopped ({plan.workload.checkpoint.cadence}): work since the last is lost",
+            style="yellow",
+        )
+    screen.say()
+
+
+def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
+    """Everything that would be written and run; with a folder, written there instead of printed."""
+    if folder is not None:
+        for file in plan.submission.files:
+            target = Path(folder) / file.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(file.text, encoding="utf-8")
+            target.chmod(0o755 if file.executable else 0o644)
+    if screen.json:
+        screen.data(
+            {
+                "run": plan.run, "folder": plan.submission.folder, "compile": plan.compile,
+                "commands": commands(plan), "files": {file.name: file.text for file in plan.submission.files},
+            }
+        )  # fmt: skip
+        return
+    if folder is not None:
+        screen.done({}, f"wrote {plural(len(plan.submission.files), 'file')} to {folder}")
+        return
+    screen.text(f"# run {plan.run} in {plan.submission.folder}; on the head node, in one connection:")
+    for command in commands(plan):
+        screen.text(command)
+    for file in plan.submission.files:
+        if PurePosixPath(file.name).suffix != ".py":
+            screen.text(f"\n# ---- {file.name}\n{file.text}")
+
+
+def commands(plan: SubmitPlan) -> list[str]:
+    """The sbatch commands in words a person can check: held first, then the dependent, then the release."""
+    import shlex
+
+    extra = shlex.join(plan.submission.sbatch_args)
+    lines = []
+    for index, stage in enumerate(plan.submission.stages):
+        options = (
+            "--parsable --hold" if index == 0 else "--parsable --dependency=afterok:$previous --kill-on-invalid-dep=yes"
+        )
+        lines.append(" ".join(part for part in (f"{stage}=$(sbatch {options}", extra, f"{stage}.sbatch)") if part))
+    if not plan.submission.hold:
+        lines.append(f"scontrol release ${plan.submission.stages[0]}")
+    return lines
+
+
+def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bool) -> None:
+    """The run's name, its jobs, its folder, and the next commands."""
+    jobs = {"prepare": None, "compile": answer.jobs.get("compile"), "train": answer.jobs.get("train")}
+    result = {"run": answer.run, "jobs": jobs, "folder": answer.folder, "compile": plan.compile}
+    if screen.json:
+        (screen.line if follow else screen.data)(result)
+        return
+    chain = " → ".join(f"{stage} {job}" for stage, job in answer.jobs.items())
+    again = "   (it had been submitted already)" if answer.again else ""
+    screen.out.print(Text(f"run {answer.run}   {chain}   {answer.folder}{again}"), overflow="fold")
+    if not follow:
+        screen.say(f"  trnctl logs {answer.run} -f      follow it", style="dim")
+        screen.say("  trnctl status -w                watch the cluster", style="dim")
+
+
+def follow_run(screen: Screen, run: str, events: Iterator[FollowEvent], *, judge: bool = True) -> RunOver | None:
+    """Print log lines and state changes as they come. RunFailed when a stage failed; Ctrl-C leaves the run alone."""
+    over: RunOver | None = None
+    try:
+        for event in events:
+            over = _show_event(screen, event) or over
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "you stopped following; the run goes on",
+            remedy=f"trnctl logs {run} -f follows it again; trnctl cancel {run} ends it",
+        ) from None
+    if over is not None and judge:
+        if screen.json:
+            screen.line({"run": run, "states": dict(over.states)})
+        _raise_if_failed(run, over)
+    return over
+
+
+def _show_event(screen: Screen, event: FollowEvent) -> RunOver | None:
+    from trnctl.ports import LogLine, RunOver, StageState
+
+    if isinstance(event, LogLine):
+        if screen.json:
+            screen.line({"stage": event.stage, "log": event.log, "line": event.text})
+        else:
+            screen.text(event.text)
+            sys.stdout.flush()
+    elif isinstance(event, StageState):
+        if screen.json:
+            screen.line({"stage": event.stage, "job": event.job, "state": event.state, "reason": event.reason})
+        else:
+            reason = f" ({event.reason})" if event.reason else ""
+            screen.say(f"— {event.stage} {event.job}: {event.state}{reason}", style="bold")
+    elif isinstance(event, RunOver):
+        return event
+    return None
+
+
+def _raise_if_failed(run: str, over: RunOver) -> None:
+    failed = [(stage, state) for stage, state in over.states.items() if state in _FAILED]
+    if failed:
+        stage, state = next(((s, w) for s, w in failed if w != "cancelled"), failed[0])
+        rest = ", ".join(f"{s} {w}" for s, w in failed if s != stage)
+        raise RunFailed(
+            f"{run}: {stage} {state}" + (f", {rest}" if rest else ""),
+            remedy=f"trnctl logs {run} --stage {stage} shows why; trnctl results {run} shows what it reached",
+        )
+
+
+def results(screen: Screen, found: Mapping[str, object], record: RunRecord, notice: str) -> None:
+    """results.json, in the order of a reader's questions."""
+    if screen.json:
+        screen.data(found)
+        return
+    screen.notice(notice)
+    rows = [
+        (key.replace("_", " "), value_words(key, value))
+        for key, value in found.items()
+        if value not in (None, "", [], {})
+    ]
+    screen.table([record.run, ""], rows)
+
+
+def value_words(key: str, value: object) -> str:
+    """One value of results.json: seconds as a duration, lists joined, the rest as it is."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        if key.endswith("_seconds") and "node" not in key:
+            return duration(value)
+        return f"{value:,.4g}" if isinstance(value, float) and abs(value) < 100 else f"{value:,.0f}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {value_words(name, inner)}" for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(item) for item in value)
+    return str(value)
+
+
+def workloads(screen: Screen, recipes: Sequence[WorkloadSpec]) -> None:
+    """`workloads list`."""
+    if screen.json:
+        screen.data({"workloads": [{"name": one.name, "title": one.title, "nodes": one.nodes} for one in recipes]})
+    else:
+        screen.table(["NAME", "WHAT", "NODES"], [(one.name, one.title, one.nodes) for one in recipes], right=(2,))
+
+
+def workload(screen: Screen, recipe: WorkloadSpec) -> None:
+    """`workloads show`."""
+    from dataclasses import asdict
+
+    if screen.json:
+        screen.data(asdict(recipe))
+        return
+    import yaml
+
+    screen.text(yaml.safe_dump(_plain(asdict(recipe)), sort_keys=False, allow_unicode=True, width=WIDTH_OF_YAML))
+
+
+WIDTH_OF_YAML = 98
+
+
+def _plain(value: object) -> object:
+    """The same value with lists for tuples, which YAML has no word for."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value

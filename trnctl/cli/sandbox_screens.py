@@ -1,0 +1,31 @@
+"""What `trnctl sandbox …` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from trnctl.cli.output import Screen
+
+if TYPE_CHECKING:
+    from trnctl.sandbox.home import Sandbox
+
+
+def world(screen: Screen, up: Sandbox) -> None:
+    """Where the world is and what a cluster file can name in it."""
+    if screen.json:
+        screen.data({"up": True, "endpoint": up.endpoint, "region": up.region, "home": str(up.home), "pid": up.pid})
+        return
+    screen.say(f"The sandbox is up in {up.home}: AWS is emulated at {up.endpoint}, region {up.region}.")
+    screen.say("  pcluster, Slurm and ssh are real; AWS's answers and the Neuron tools are emulated", style="dim")
+    screen.say("  next: trnctl --sandbox -c examples/trn1-16-nodes.yaml cluster create", style="dim")
+
+
+def faults(screen: Screen, known: Mapping[str, str], name: str | None) -> None:
+    """All faults with what each does, or a word that one is set."""
+    if name is not None:
+        screen.done({"fault": name}, f"{name} is set." if name != "clear" else "All faults are cleared.")
+    elif screen.json:
+        screen.data({"faults": dict(known)})
+    else:
+        screen.table(["FAULT", "WHAT HAPPENS"], sorted(known.items()))

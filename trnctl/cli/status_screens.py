@@ -1,0 +1,160 @@
+"""What `trnctl status` shows: one screen of at most 100 columns, the same for 16 nodes and for 1,875."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from trnctl.cli.output import Screen, finding_line
+from trnctl.cli.words import clock, duration, money, rate, steps
+from trnctl.errors import ToolError, TrnctlError
+
+if TYPE_CHECKING:
+    from trnctl.actions.status import ClusterStatus, RunStatus
+
+_ALIVE = {
+    "running": "green",
+    "pending": "yellow",
+    "configuring": "yellow",
+    "failed": "bold red",
+    "node-fail": "bold red",
+}
+SHOWN_ENDED = 5
+
+
+def status(screen: Screen, seen: ClusterStatus) -> None:
+    """The screen, or its JSON."""
+    if screen.json:
+        screen.data(seen.as_json())
+    else:
+        screen.out.print(picture(seen), overflow="fold")
+
+
+def watch(screen: Screen, look: Callable[[], ClusterStatus], interval: float) -> None:
+    """Look again until Ctrl-C. A look that fails keeps the last picture and says how old it is."""
+    if screen.json or not screen.out.is_terminal:
+        while True:
+            seen = look()
+            if screen.json:
+                screen.line(seen.as_json())
+            else:
+                screen.out.print(picture(seen), overflow="fold")
+            time.sleep(interval)
+    _redraw(screen, look, interval)
+
+
+def _redraw(screen: Screen, look: Callable[[], ClusterStatus], interval: float) -> None:
+    from rich.live import Live
+
+    shown: Group | Text = Text("looking …", style="dim")
+    taken = time.monotonic()
+    with Live(shown, console=screen.out, screen=False, auto_refresh=False) as live:
+        while True:
+            try:
+                shown = picture(look())
+                taken = time.monotonic()
+                live.update(shown, refresh=True)
+            except (ToolError, TrnctlError) as error:
+                age = duration(time.monotonic() - taken)
+                live.update(
+                    Group(shown, Text(f"! this picture is {age} old: {error.message}", style="yellow")), refresh=True
+                )
+            time.sleep(interval)
+
+
+def picture(seen: ClusterStatus) -> Group:
+    """The whole screen."""
+    parts: list[Text | Table] = [_head_line(seen), Text(), *_node_lines(seen)]
+    if seen.notice:
+        parts.insert(1, Text(seen.notice, style="dim"))
+    if seen.runs:
+        parts.append(_run_table(seen.runs))
+    else:
+        parts.append(Text("runs      none yet: trnctl submit bert-large -N 16", style="dim"))
+    parts += [finding_line(alert) for alert in seen.alerts]
+    return Group(*parts)
+
+
+def _head_line(seen: ClusterStatus) -> Text:
+    line = Text()
+    line.append(seen.name, style="bold")
+    line.append(f"  {seen.seen.stack.phase if seen.seen.stack else 'gone'}")
+    if seen.seen.fleet:
+        line.append(f"   fleet {seen.seen.fleet.status}")
+    head = seen.head
+    if head:
+        line.append(f"   head {head.public_ip or head.private_ip} ({head.id})")
+        if head.launched:
+            line.append(f"   up {duration((seen.at - head.launched).total_seconds())}")
+    since = f" (since {clock(seen.cost.known_from)})" if seen.cost.known_from else ""
+    line.append(f"   {seen.cost.per_hour} now, {money(seen.cost.so_far_usd)} so far{since}")
+    return line
+
+
+def _node_lines(seen: ClusterStatus) -> list[Text]:
+    """Nodes by state over all, then by queue. Powered-down nodes cost nothing and are named last."""
+    counts = seen.nodes
+    awake = {state: count for state, count in counts.items() if state != "powered-down"}
+    words = [f"{count:,} {state}" for state, count in sorted(awake.items(), key=lambda row: -row[1])]
+    if counts.get("powered-down"):
+        words.append(f"{counts['powered-down']:,} powered down")
+    lines = [Text(f"nodes     {'   '.join(words) or '–'}")]
+    queues: dict[str, dict[str, int]] = {}
+    for group in seen.groups:
+        queues.setdefault(group.partition, {}).setdefault(group.state, 0)
+        queues[group.partition][group.state] += group.count
+    if len(queues) > 1:
+        for name, states in queues.items():
+            total = sum(states.values())
+            up = total - states.get("powered-down", 0)
+            lines.append(Text(f"          {name}  {up:,}/{total:,}", style="dim"))
+    return lines
+
+
+def _run_table(runs: Sequence[RunStatus]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("runs", overflow="fold")
+    for column in ("STAGE", "STATE", "NODES", "ELAPSED", "STEP", "RATE", "ETA"):
+        table.add_column(column, justify="right" if column in {"NODES", "ELAPSED", "STEP", "RATE", "ETA"} else "left")
+    ended = 0
+    for run in runs:
+        if run.over:
+            ended += 1
+            if ended > SHOWN_ENDED:
+                continue
+        state = Text(run.state, style=_ALIVE.get(run.state, ""))
+        if run.reason and run.state not in {"running", "completed"}:
+            state.append(f": {run.reason}", style="dim")
+        eta = duration(run.eta_s) if run.eta_s is not None else "–"
+        table.add_row(
+            Text(run.run), Text(run.stage), state, str(run.nodes), duration(run.elapsed_s) if run.elapsed_s else "–",
+            steps(run.step, run.steps), rate(run.throughput, run.unit), eta,
+        )  # fmt: skip
+    if ended > SHOWN_ENDED:
+        table.add_row(Text(f"and {ended - SHOWN_ENDED} that ended: trnctl runs", style="dim"))
+    return table
+
+
+def runs(screen: Screen, seen: ClusterStatus) -> None:
+    """`trnctl runs`: all of them, also the ended."""
+    if screen.json:
+        screen.data({"runs": [run.as_json() for run in seen.runs]})
+        return
+    rows = [
+        (
+            run.run, run.stage, run.state, run.nodes, duration(run.elapsed_s) if run.elapsed_s else "–",
+            steps(run.step, run.steps), rate(run.throughput, run.unit),
+        )
+        for run in seen.runs
+    ]  # fmt: skip
+    if rows:
+        screen.table(["RUN", "STAGE", "STATE", "NODES", "ELAPSED", "STEP", "RATE"], rows, right=(3, 4, 5, 6))
+    else:
+        screen.say("There is no run yet: trnctl submit bert-large -N 16 makes one.")
+    for alert in seen.alerts:
+        screen.err.print(finding_line(alert), overflow="fold")
