@@ -89,7 +89,7 @@ def plan_submit(
     if not _RUN_NAME.fullmatch(run):
         raise UsageError(
             f"{run!r} cannot name a run: it becomes a folder and a job name",
-            remedy="use small letters, digits, dots, hyphens and underscores, at most 63, starting with a letter or digit",
+            remedy="use at most 63 small letters, digits, dots, hyphens and underscores, a letter or digit first",
         )
     folder = f"{runs_folder(spec, facts.mount_prefix)}/{run}"
     request = JobRequest(

@@ -29,10 +29,8 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
         f"{plan.workload.name} on {layout.nodes} × {plan.instance_type} ({plan.queue.name}) — "
         f"{layout.world:,} workers, data parallel"
     )
-    screen.say(
-        f"  {'batch':<10}{layout.micro_batch} × {layout.accumulation} × {layout.data:,} = {layout.global_batch:,} global "
-        f"({layout.scaling} scaling)"
-    )
+    batch = f"{layout.micro_batch} × {layout.accumulation} × {layout.data:,} = {layout.global_batch:,} global"
+    screen.say(f"  {'batch':<10}{batch} ({layout.scaling} scaling)")
     minutes = plan.workload.compile_minutes
     compile_words = (
         "skipped" if plan.compile == "skipped" else "needed" + (f"   about {minutes:g} min" if minutes else "")
@@ -43,11 +41,10 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     price = f"{layout.nodes} × {money(guess.price_per_node_hour)}/h" if guess.price_per_node_hour else "no price"
     screen.say(f"  {'cost':<10}{f'about {money(guess.cost_usd)}' if guess.cost_usd else 'unknown'} ({price})")
     screen.say(f"  {'basis':<10}{guess.basis}", style="dim")
-    if not plan.workload.checkpoint.on_signal:
-        screen.say(
-            f"  ! saves no checkpoint when it is stopped ({plan.workload.checkpoint.cadence}): work since the last is lost",
-            style="yellow",
-        )
+    checkpoint = plan.workload.checkpoint
+    if not checkpoint.on_signal:
+        words = f"  ! a stop loses the work since the last checkpoint (written {checkpoint.cadence})"
+        screen.say(words, style="yellow")
     screen.say()
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
 from trnctl.cli.session import Session
 from trnctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from trnctl.specs.workload import Scaling
+
+Word = TypeVar("Word", bound=str)
+_SCALINGS: Mapping[str, Scaling] = {"strong": "strong", "weak": "weak"}
+_COMPILES: Mapping[str, Literal["auto", "force", "skip"]] = {"auto": "auto", "force": "force", "skip": "skip"}
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +51,7 @@ def submit(
     ] = False,
     write: Annotated[str | None, typer.Option("--write", metavar="DIR", help="With --dry-run: write it there.")] = None,
 ) -> None:
-    """Submit a workload: checks, a plan with its price, a compile job, then the training job. sbatch options after --."""
+    """Submit a workload: checks, a plan, a compile job, the training job. Options of sbatch go after --."""
     from trnctl.actions.submit import Wishes
     from trnctl.cli import run_screens as screens
     from trnctl.cli.output import Screen
@@ -51,11 +59,18 @@ def submit(
 
     session: Session = context.obj
     wishes = Wishes(
-        nodes=nodes, queue=queue, scaling="weak" if _one_of("--scaling", scaling, "strong", "weak") == "weak" else "strong", name=name,
-        arguments=_pairs("--set", arguments), environment=_pairs("--env", environment), exclude=exclude,
-        compile=_one_of("--compile", compile_, "auto", "force", "skip"), time_limit=time_limit, hold=hold,
+        nodes=nodes,
+        queue=queue,
+        scaling=_one_of("--scaling", scaling, _SCALINGS),
+        name=name,
+        arguments=_pairs("--set", arguments),
+        environment=_pairs("--env", environment),
+        exclude=exclude,
+        compile=_one_of("--compile", compile_, _COMPILES),
+        time_limit=time_limit,
+        hold=hold,
         sbatch_args=session.rest or (),
-    )  # fmt: skip
+    )
     screen = Screen(session)
     if dry_run or write:
         screens.dry_run(screen, prepare(session, workload, wishes).plan, write)
@@ -111,10 +126,11 @@ def cancel(
     )
 
 
-def _one_of(option: str, value: str, *allowed: str) -> str:
+def _one_of(option: str, value: str, allowed: Mapping[str, Word]) -> Word:
+    """The word that is meant. UsageError names the words that are known."""
     if value not in allowed:
         raise UsageError(f"{option} {value} is not known", remedy=f"use one of {', '.join(allowed)}")
-    return value
+    return allowed[value]
 
 
 def _pairs(option: str, texts: list[str] | None) -> dict[str, str]:
