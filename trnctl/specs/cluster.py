@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trnctl.findings import Finding
+
 Platform = Literal["parallelcluster", "hyperpod", "sagemaker"]
 CapacityType = Literal["on-demand", "spot", "reservation", "capacity-block"]
+Deployment = Literal["SCRATCH_1", "SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
+OnDelete = Literal["retain", "delete"]
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,9 @@ class Storage:
     name: str
     gib: int = 0
     file_system_id: str | None = None  # fs-… or, for EBS, vol-…
-    deployment: Literal["SCRATCH_1", "SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"] = "SCRATCH_2"  # FSx
+    deployment: Deployment = "SCRATCH_2"  # FSx
     throughput: int | None = None  # FSx PERSISTENT_*: MB/s per TiB
-    on_delete: Literal["retain", "delete"] = "retain"
+    on_delete: OnDelete = "retain"
     s3: tuple[S3Link, ...] = ()
     volume_type: str = "gp3"  # EBS
     encrypted: bool = True  # EFS and EBS; FSx for Lustre is always encrypted at rest
@@ -194,8 +198,12 @@ class ClusterSpec:
 
 @dataclass(frozen=True)
 class ClusterFile:
-    """A whole `trnctl.yaml`: the cluster, and the user's own recipes by name (paths relative to the file)."""
+    """A whole `trnctl.yaml`: the cluster, and the user's own recipes by name (paths relative to the file).
+
+    `findings` are what the loader noticed that does not forbid going on: warnings and notices.
+    """
 
     path: str
     cluster: ClusterSpec
     workloads: Mapping[str, str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()

@@ -17,7 +17,7 @@ counts as absent. A section or list that is absent reads as an empty one.
     mapping, integers, scalars               text -> text, integer, or any scalar
     section, sections                        a mapping, a list of mappings
     data                                     anything, as plain Python values
-    shape, has, keys                         what the user wrote, before choosing how to read it
+    shape, has, count, keys                  what the user wrote, before choosing how to read it
     problem                                  reports what only the caller can know, at a key or at an item below it
     finish                                   on the root, last: unknown keys (those never asked for), then raises
 
@@ -126,6 +126,11 @@ class Section:
     def has(self, key: str) -> bool:
         """Whether the key has a value."""
         return self._node(key) is not None
+
+    def count(self, key: str) -> int:
+        """How many items the list under the key has; 0 when there is no list."""
+        node = self._node(key)
+        return len(node.items) if isinstance(node, Items) else 0
 
     def keys(self) -> tuple[str, ...]:
         """All keys that the user wrote here, in order; asking for them does not make them known."""
@@ -258,6 +263,9 @@ class Section:
         node = self._node(key)
         if isinstance(node, Scalar) and node.kind == "flag":
             return bool(node.value)
+        if node is not None and not isinstance(node, Scalar):
+            self._wrong(node, "true, false or a text", "Write true, false or one text.", key, None)
+            return default
         return self.text(key, default, rule=rule)
 
     # ------------------------------------------------------------------------- many values
