@@ -72,7 +72,7 @@ def _queue(section: Section) -> Queue:
 def _capacity(section: Section) -> Capacity:
     """`on-demand`, `spot`, `{reservation: cr-…}` or `{capacity_block: cr-…}`."""
     if section.shape("capacity") != "mapping":
-        word = section.choice("capacity", _CAPACITIES, "on-demand")
+        word: CapacityType = section.choice("capacity", _CAPACITIES, "on-demand")
         if word in {"reservation", "capacity-block"}:
             section.problem(
                 "capacity-without-id",

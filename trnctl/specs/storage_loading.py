@@ -76,15 +76,14 @@ def _one(item: Section) -> Storage:
             "An item of `storage` is exactly one of fsx, efs and ebs",
             "Write it as in `- fsx: {mount: /fsx, capacity_gib: 1200}`.",
         )
-    kind = written[0] if written else "fsx"
+        return Storage("ebs", "", "")  # a stand-in that no other check speaks of
+    kind = written[0]
     section = item.section(kind)
-    mount = section.text("mount", rule=rules.MOUNT) if written else ""
+    mount = section.text("mount", rule=rules.MOUNT)
     if mount and rules.reserved_mount(mount):
         reserved_problem(section, "mount", mount)
     # The name follows the mount, not the position: another name would replace the file system on an update.
     name = section.text("name", mount.strip("/").replace("/", "-")[:30] or kind, rule=rules.STORAGE_NAME)
-    if not written:
-        return Storage("fsx", mount, name)
     return {"fsx": _fsx, "efs": _efs, "ebs": _ebs}[kind](section, mount, name)
 
 
@@ -116,7 +115,7 @@ def _existing_id(section: Section, kind: str) -> str | None:
 
 def _fsx(section: Section, mount: str, name: str) -> Storage:
     existing = _existing_id(section, "fsx")
-    deployment = section.choice("deployment", _DEPLOYMENTS, "SCRATCH_2")
+    deployment: Deployment = section.choice("deployment", _DEPLOYMENTS, "SCRATCH_2")
     new = not section.has("file_system_id")
     capacity = section.integer("capacity_gib", minimum=1) if new else section.integer("capacity_gib", 0)
     throughput = section.integer("throughput", None, minimum=1)
