@@ -317,6 +317,7 @@ class RunRecord:
     results: Mapping[str, object] | None = None
     logs: Mapping[str, str] = field(default_factory=dict)
     ended: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    refused: str = ""  # Slurm's words when the last try to submit it was refused
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def now():
 
 def lock(folder):
     """Hold the run alone; the lock goes with this process."""
-    handle = (folder / ".lock").open("w")  # noqa: SIM115  held by the caller
+    handle = (folder / ".lock").open("w")
     for _ in range(120):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,7 +163,7 @@ def lock(folder):
             if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
                 # A Lustre mounted without `flock`: there is one head node, so its own disk can hold the lock.
                 name = "trnctl-{}-{}.lock".format(os.getuid(), str(folder).replace("/", "_")[-150:])
-                handle = Path(tempfile.gettempdir(), name).open("w")
+                handle = Path(tempfile.gettempdir(), name).open("w")  # noqa: SIM115  the lock lives as long as this
             elif error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
             else:

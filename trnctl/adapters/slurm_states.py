@@ -127,7 +127,7 @@ _ORDER = ("down", "draining", "drained", "powering-down", "powering-up", "powere
 
 def job_state(word: str, reason: str = "", restarts: int = 0) -> JobState:
     """Our word for a job's state. `CANCELLED by 1000` (as sacct and scontrol print it) counts by its first word."""
-    state = JOB_STATES.get(word.split(" ")[0].rstrip("+").upper(), "unknown")
+    state = JOB_STATES.get(word.split(" ", maxsplit=1)[0].rstrip("+").upper(), "unknown")
     if state != "pending":
         return state
     if reason in _HELD:
@@ -144,18 +144,16 @@ def reason_in_words(reason: str, stage: str = "") -> str:
     if reason in REASONS:
         return REASONS[reason]
     # `ReqNodeNotAvail, UnavailableNodes:compute1-dy-i1-[1-4]` and its like: a known word, then a detail.
-    word, separator, detail = (
-        re.split(r"(, ?|\()", reason, maxsplit=1) if re.search(r", ?|\(", reason) else (reason, "", "")
-    )
-    if separator and word in REASONS:
-        return f"{REASONS[word]} ({detail.rstrip(')')})"
+    known = re.match(r"(\w+)(?:, ?|\()(.+?)\)?$", reason)
+    if known and known[1] in REASONS:
+        return f"{REASONS[known[1]]} ({known[2]})"
     return reason
 
 
 def node_state(word: str) -> str:
     """Our word for a node's state: `idle~`, `allocated#`, `down*`, `IDLE+CLOUD+POWERED_DOWN`, `drained*`, …
 
-    A node that does not answer (`*`) is down for whoever waits for it, but keeps its jobs: `allocated*` stays allocated.
+    A node that does not answer (`*`) is down for whoever waits for it, but keeps its jobs: `allocated*` stays so.
     """
     base = word.strip().lower()
     marks = re.search(r"[*~#!%$@^-]*$", base)

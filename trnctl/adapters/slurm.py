@@ -1,0 +1,341 @@
+"""Slurm on the head node: one Shell call per question, answered by the script that travels with it.
+
+The script is `templates/node/queue.py`; it sends what Slurm printed as it is. The functions that read it are pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from trnctl.adapters.slurm_states import job_state, node_state, reason_in_words
+from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError, TrnctlError
+from trnctl.ports import (
+    CommandFailed,
+    Completed,
+    FollowEvent,
+    Job,
+    LogLine,
+    NodeGroup,
+    QueuePicture,
+    RunOver,
+    RunRecord,
+    Shell,
+    Stage,
+    StageState,
+    Submission,
+    Submitted,
+)
+
+# Reads the script's length, then the script, from stdin; what is left there is the request. So neither of them meets
+# the limit on the length of an argument (128 KiB), and the process list on the head node stays readable.
+_BOOT = "import sys; b = sys.stdin.buffer; n = int(b.readline()); exec(compile(b.read(n), 'queue.py', 'exec'))"
+_SEPARATOR = "\x1f"
+_MARK = "trnctl "
+_LONG = 10 * 365 * 86400  # seconds; Slurm prints the time since 1970 for a job that never started
+_RECONNECTS = 3
+
+
+class SlurmQueue:
+    """The JobQueue behind a Shell. `script` is the text of `templates/node/queue.py`."""
+
+    def __init__(self, shell: Shell, script: str) -> None:
+        self._shell = shell
+        self._script = script
+
+    def submit(self, submission: Submission) -> Submitted:
+        """Write the folder and submit its jobs; see `ports.JobQueue.submit`.
+
+        One Shell call; a second one only when the connection broke after it had come up, and that one finds what the
+        first has submitted. Raises RefusedError with sbatch's own words.
+        """
+        request = {
+            "run": submission.run,
+            "folder": submission.folder,
+            "files": [{"name": f.name, "text": f.text, "executable": f.executable} for f in submission.files],
+            "stages": list(submission.stages),
+            "sbatch_args": list(submission.sbatch_args),
+            "hold": submission.hold,
+        }
+        try:
+            answer = self._ask("submit", request, timeout=300)
+        except ConnectionLost as error:
+            if not error.reached:
+                raise
+            answer = self._ask("submit", request, timeout=300)
+        jobs = cast("Mapping[Stage, str]", dict(answer["jobs"]))
+        return Submitted(answer["run"], answer["folder"], jobs, bool(answer["again"]))
+
+    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 6000) -> QueuePicture:
+        """Jobs, nodes and runs; see `ports.JobQueue.observe`. Jobs that ended some minutes ago are still among them.
+
+        Raises ToolError when Slurm's controller does not answer.
+        """
+        request = {"runs_folder": runs_folder, "run": run, "newest": newest, "tail_bytes": tail_bytes}
+        answer = self._ask("observe", request, timeout=60)
+        if answer["slurm"] != "up":
+            raise slurm_down(answer["said"])
+        return QueuePicture(
+            at=datetime.fromtimestamp(answer["at"], UTC),
+            jobs=parse_jobs(answer["jobs"], parse_restarts(answer["restarts"])),
+            nodes=parse_nodes(answer["nodes"]),
+            runs=tuple(parse_run(record) for record in answer["runs"]),
+            slurm_version=answer["version"].strip().removeprefix("slurm").strip(),
+        )
+
+    def cancel(self, run: str, runs_folder: str) -> list[str]:
+        """Cancel all jobs of a run; see `ports.JobQueue.cancel`. Raises NotFoundError when there is no such run."""
+        return list(self._ask("cancel", {"run": run, "runs_folder": runs_folder}, timeout=120)["cancelled"])
+
+    def follow(
+        self,
+        run: str,
+        runs_folder: str,
+        *,
+        stage: str = "",
+        node: int | None = None,
+        from_start: bool = True,
+        wait: bool = True,
+    ) -> Iterator[FollowEvent]:
+        """Log lines and state changes; see `ports.JobQueue.follow`. A broken connection is taken up again where it
+        broke; ConnectionLost is raised when that fails three times in a row."""
+        request: dict[str, Any] = {"run": run, "runs_folder": runs_folder, "stage": stage, "node": node}
+        request.update(from_start=from_start, wait=wait, offsets={})
+        states: dict[str, StageState] = {}
+        failures = 0
+        while True:
+            try:
+                for event in self._events(request):
+                    failures = 0
+                    if isinstance(event, StageState):
+                        if states.get(event.stage) == event:
+                            continue  # told before the connection broke
+                        states[event.stage] = event
+                    yield event
+                    if isinstance(event, RunOver):
+                        return
+                raise ConnectionLost(
+                    "The head node stopped sending the run's log.",
+                    remedy=f"Follow it again: trnctl logs {run} -f. The run itself goes on.",
+                )
+            except ConnectionLost:
+                failures += 1
+                if failures >= _RECONNECTS:
+                    raise
+
+    def _events(self, request: dict[str, Any]) -> Iterator[FollowEvent]:
+        """One connection's events; keeps in `request` from where another one would go on."""
+        argv = ["python3", "-c", _BOOT, "follow"]
+        try:
+            for line in self._shell.stream(argv, stdin=self._stdin(request)):
+                message = parse_message(line)
+                if message is None:
+                    continue
+                if "error" in message:
+                    raise refusal(message["error"])
+                if "next" in message:
+                    request["offsets"][message["log"]] = message["next"]
+                event = parse_event(message)
+                if event is not None:
+                    yield event
+        except CommandFailed as error:
+            raise _no_answer("follow", error.completed) from error
+
+    def _ask(self, verb: str, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
+        done = self._shell.run(["python3", "-c", _BOOT, verb], stdin=self._stdin(request), timeout=timeout)
+        return parse_reply(verb, done)
+
+    def _stdin(self, request: Mapping[str, Any]) -> str:
+        return f"{len(self._script.encode())}\n{self._script}{json.dumps(request)}"
+
+
+def parse_message(line: str) -> dict[str, Any] | None:
+    """One line of the script's protocol; None for what a login script or a banner printed."""
+    if not line.startswith(_MARK):
+        return None
+    try:
+        found = json.loads(line[len(_MARK) :])
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def parse_reply(verb: str, done: Completed) -> dict[str, Any]:
+    """The answer among the lines of stdout. Raises what the script refused with, ToolError when there is no answer."""
+    messages = [message for line in done.stdout.splitlines() if (message := parse_message(line))]
+    for message in reversed(messages):
+        if "error" in message:
+            raise refusal(message["error"])
+        if "ok" in message:
+            return cast("dict[str, Any]", message["ok"])
+    raise _no_answer(verb, done)
+
+
+def _no_answer(verb: str, done: Completed) -> ToolError:
+    words = [line for line in done.stderr.splitlines() if line.strip()] or ["(nothing)"]
+    if done.returncode == 127 or "python3: command not found" in done.stderr:
+        return ToolError(
+            f"The head node has no python3. It said: {words[-1].strip()}",
+            remedy="Install python3 on the head node: trnctl ssh -- sudo apt-get install -y python3.",
+        )
+    return ToolError(
+        f"The head node gave no answer to {verb} (exit code {done.returncode}). It said: {words[-1].strip()}",
+        remedy="Look at the head node: trnctl ssh -- 'python3 --version; sinfo'. Then run the command again.",
+    )
+
+
+def slurm_down(said: str) -> ToolError:
+    """Slurm's controller does not answer; the rest of the head node does."""
+    return ToolError(
+        f"Slurm's controller does not answer on the head node. It said: {' '.join(said.split())}",
+        remedy="Look at it there: trnctl ssh -- sudo systemctl status slurmctld. Running jobs go on without it.",
+    )
+
+
+_REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
+    "no-run": (NotFoundError, "List the runs: trnctl runs."),
+    "no-folder": (ToolError, "Look at the file system there, it may be full or gone: trnctl ssh -- df -h."),
+    "no-slurm": (ToolError, "The head node may still be configured: wait, then run trnctl status."),
+    "busy": (ToolError, "Wait for the other one, then run the command again: it will not submit twice."),
+}
+
+
+def refusal(error: Mapping[str, str]) -> TrnctlError:
+    """The script's refusal as one of our errors."""
+    kind, message, said = error.get("kind", ""), error.get("message", ""), " ".join(error.get("said", "").split())
+    full = f"{message} It said: {said}" if said else message
+    if kind == "slurm-down":
+        return slurm_down(said or message)
+    if kind == "refused":
+        return RefusedError(full, remedy=sbatch_remedy(said))
+    unknown = (ToolError, "This is a fault in trnctl: please report it with the command that you ran.")
+    found, remedy = _REFUSALS.get(kind, unknown)
+    return found(full, remedy=remedy)
+
+
+# sbatch's own words (22.05 to 25.11), and what to do about them.
+_SBATCH: tuple[tuple[str, str], ...] = (
+    (r"invalid partition", "Name a queue that exists: trnctl status shows them; -p/--queue chooses one."),
+    (r"node configuration is not available", "Ask for fewer nodes, or raise max_count in trnctl.yaml and update."),
+    (r"more nodes than|Node count specification|PartitionNodeLimit", "Ask for fewer nodes, or raise max_count."),
+    (r"time limit", "Ask for less time with --time, or raise the queue's MaxTime."),
+    (r"partition.*(down|inactive|state)", "Start the fleet: trnctl cluster fleet start."),
+    (r"Memory specification", "Leave --mem out: this cluster does not schedule memory."),
+    (r"invalid account|account/partition", "Leave --account out, or name one that exists: sacctmgr show assoc."),
+    (r"unrecognized option|Invalid (option|directive)", "Check what stands after -- on the command line."),
+    (r"QOS|MaxSubmitJobsLimit|MaxJobs", "Wait for other jobs to end, or ask whoever set the limit."),
+)
+
+
+def sbatch_remedy(said: str) -> str:
+    """What to do about sbatch's words; where they are not known, the next place to look."""
+    for pattern, remedy in _SBATCH:
+        if re.search(pattern, said, re.IGNORECASE):
+            return remedy
+    return "Nothing was left in the queue. Change what it names and submit again."
+
+
+# ------------------------------------------------------------------------------------ what Slurm printed
+
+
+def parse_jobs(text: str, restarts: Mapping[str, int]) -> tuple[Job, ...]:
+    """squeue's lines, fields in the order of the script's JOB_FORMAT; a line with another number of them is left out.
+
+    While a job completes, Slurm counts only the nodes that are still busy with it.
+    """
+    return tuple(_job(row, restarts) for line in text.splitlines() if len(row := line.split(_SEPARATOR)) == 10)
+
+
+def _job(row: list[str], restarts: Mapping[str, int]) -> Job:
+    job, state, reason, nodes, user, partition, elapsed, starts, node_list, comment = (field.strip() for field in row)
+    ours = re.fullmatch(r"trnctl:([^:]+):(prepare|compile|train)", comment)
+    stage = cast("Stage", ours[2]) if ours else ""
+    count = restarts.get(job, 0)
+    return Job(
+        id=job,
+        run=ours[1] if ours else "",
+        stage=stage,
+        state=job_state(state, reason, count),
+        reason=reason_in_words(reason, stage),
+        nodes=int(nodes) if nodes.isdigit() else 0,
+        user=user,
+        partition=partition,
+        elapsed_s=parse_duration(elapsed),
+        starts=parse_time(starts),
+        node_list="" if node_list in ("(null)", "None assigned") else node_list,
+        restarts=count,
+    )
+
+
+def parse_restarts(text: str) -> dict[str, int]:
+    """`squeue -O JobID,RestartCnt`: job id to number of restarts."""
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def parse_duration(text: str) -> int:
+    """Seconds of Slurm's `[days-][hours:]minutes:seconds`; 0 for INVALID, N/A and the age of the epoch."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not found:
+        return 0
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    return total if total < _LONG else 0
+
+
+def parse_time(text: str) -> datetime | None:
+    """A time that Slurm printed under TZ=UTC; it has no zone of its own. None for N/A, Unknown and nonsense."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def parse_nodes(text: str) -> tuple[NodeGroup, ...]:
+    """sinfo's lines, fields in the order of the script's NODE_FORMAT; empty partitions are left out."""
+    groups = []
+    for line in text.splitlines():
+        row = [field.strip() for field in line.split(_SEPARATOR)]
+        if len(row) != 6 or not row[3].isdigit() or row[3] == "0":
+            continue
+        partition, available, state, count, hostlist, reason = row
+        available = {"inact": "inactive"}.get(available, available)
+        reason = "" if reason.lower() == "none" else reason
+        groups.append(NodeGroup(partition, node_state(state), int(count), hostlist, reason, available))
+    return tuple(groups)
+
+
+def parse_run(record: Mapping[str, Any]) -> RunRecord:
+    """A run's folder as the script read it; Slurm's word for how a stage ended becomes ours."""
+    ended = {}
+    for stage, note in record["ended"].items():
+        ended[stage] = dict(note)
+        if "slurm_state" in note:
+            words = reason_in_words(note.get("reason", ""), stage)
+            ended[stage].update(state=job_state(note["slurm_state"]), reason=words)
+    return RunRecord(
+        run=record["run"],
+        folder=record["folder"],
+        manifest=record["manifest"],
+        jobs=record["jobs"],
+        results=record["results"],
+        logs=record["logs"],
+        ended=ended,
+        refused=record.get("refused", ""),
+    )
+
+
+def parse_event(message: Mapping[str, Any]) -> FollowEvent | None:
+    """A message of `follow` as an event; None for a heartbeat and for a bookmark."""
+    if "text" in message:
+        return LogLine(message["stage"], message["log"], message["text"])
+    if "state" in message:
+        stage, reason = message["stage"], message.get("reason", "")
+        words = reason_in_words(reason, stage)
+        return StageState(stage, message["job"], job_state(message["state"], reason), words)
+    if "ok" in message:
+        return RunOver({cast("Stage", s): job_state(word) for s, word in message["ok"]["over"].items()})
+    return None
