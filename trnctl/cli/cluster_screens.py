@@ -190,7 +190,7 @@ def proof(screen: Screen, shown: Proof, cluster: str) -> None:
     if shown.left:
         raise LeftoverError(
             f"{plural(len(shown.left), 'thing')} of {cluster} still there: {'; '.join(shown.left)}",
-            remedy=f"run trnctl teardown --cluster {cluster} again in some minutes; what still stands then needs your hand",
+            remedy=f"run trnctl teardown --cluster {cluster} again in some minutes, then delete by hand what still stands",
         )
 
 
