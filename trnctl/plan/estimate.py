@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trnctl.plan.arguments import planned_steps
 from trnctl.plan.layout import Layout
-from trnctl.specs.instances import PRICE_DATE, instance
+from trnctl.specs.instances import PRICE_DATE, PRICE_REGION, instance
 from trnctl.specs.workload import Published, Value, WorkloadSpec
 
 
@@ -45,7 +45,11 @@ def estimate(
     facts = instance(instance_type)
     price = facts.price_usd if facts is not None else None
     cost = layout.nodes * (hours + compile_hours) * price if hours is not None and price is not None else None
-    priced = f"on-demand list price of {PRICE_DATE}" if price is not None else f"no price is known for {instance_type}"
+    priced = (
+        f"on-demand list price of {PRICE_REGION}, {PRICE_DATE}"
+        if price is not None
+        else f"no price is known for {instance_type}"
+    )
     return Estimate(
         steps=steps,
         rate=rate,
@@ -90,7 +94,7 @@ def _on_the_line(pair: Sequence[Published], nodes: int) -> float:
     """The power law through two points."""
     low, high = pair
     slope = math.log(high.rate / low.rate) / math.log(high.nodes / low.nodes)
-    return low.rate * (nodes / low.nodes) ** slope
+    return low.rate * math.pow(nodes / low.nodes, slope)
 
 
 def _sources(rows: Sequence[Published], instance_type: str) -> str:

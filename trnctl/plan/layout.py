@@ -125,8 +125,8 @@ def _indivisible(workload: WorkloadSpec, instance_type: str, nodes: int) -> Usag
     weak = batch.micro * batch.accumulation * ranks * nodes
     return UsageError(
         f"{workload.name} cannot keep its global batch of {batch.global_size:,} on {_count(nodes)}: {why}.",
-        remedy=f"Use --nodes with one of {counts}; or --scaling weak, which keeps the accumulation and makes the global "
-        f"batch {weak:,}.",
+        remedy=f"Use --nodes with one of {counts}; or --scaling weak, which keeps the accumulation and makes the "
+        f"global batch {weak:,}.",
     )
 
 

@@ -1,0 +1,213 @@
+"""Keep a run's record: when stages began and ended, and results.json, from what lies in the run's folder.
+
+Runs on a stage's first node, from the run's folder, where run.json lies beside it:
+
+    results.py begin STAGE         a stage begins (again)
+    results.py end STAGE CODE      it has ended: write ended/STAGE.json, then results.json
+    results.py checkpoint          print the newest whole checkpoint, or nothing
+    results.py                     write results.json
+
+Files are replaced in one step, so that a reader never sees half of one. A run that failed keeps what it reached. Needs
+only Python 3.6.
+"""
+
+import json
+import math
+import os
+import re
+import sys
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+LONGEST_LINE = 2000  # characters of a log line that are searched for a step
+
+
+def main(folder, words):
+    """Do what the words say."""
+    manifest = read_json(folder / "run.json", {})
+    verb = words[0] if words else ""
+    if verb == "checkpoint":
+        whole = [checkpoint for checkpoint in checkpoints(folder, manifest) if checkpoint["complete"]]
+        if whole:
+            print(folder / "checkpoints" / whole[-1]["name"])
+        return
+    if verb == "begin":
+        begin(folder, words[1])
+        return
+    if verb == "end":
+        end(folder, words[1], int(words[2]))
+    write_json(folder / "results.json", results(folder, manifest))
+
+
+def begin(folder, stage):
+    """Note the start of an attempt. One that was cut off, as by a lost node, ended when its log was last written."""
+    attempts = attempts_of(folder, stage)
+    if attempts and attempts[-1]["ended"] is None:
+        last_words = [log.stat().st_mtime for log in (folder / "logs" / stage).glob("node-*.log")]
+        attempts[-1]["ended"] = max([*last_words, attempts[-1]["started"]])
+    attempts.append({"started": now().timestamp(), "ended": None, "exit_code": None})
+    write_json(folder / "logs" / stage / "attempts.json", attempts)
+
+
+def attempts_of(folder, stage):
+    """The attempts of a stage, oldest first: started and ended in seconds since 1970, exit_code."""
+    return read_json(folder / "logs" / stage / "attempts.json", [])
+
+
+def end(folder, stage, code):
+    """Note the end of the attempt, and write ended/STAGE.json."""
+    moment = now()
+    attempts = attempts_of(folder, stage)
+    if attempts:
+        attempts[-1].update(ended=moment.timestamp(), exit_code=code)
+        write_json(folder / "logs" / stage / "attempts.json", attempts)
+    record = {
+        "stage": stage,
+        "exit_code": code,
+        "at": iso(moment),
+        "restarts": int(os.environ.get("SLURM_RESTART_COUNT", "0")),
+        "node_list": os.environ.get("SLURM_JOB_NODELIST", ""),
+        "job": os.environ.get("SLURM_JOB_ID", ""),
+    }
+    if stage == "compile":
+        record["failed_graphs"] = read_json(folder / "logs" / stage / "failed-graphs.json", [])
+    write_json(folder / "ended" / (stage + ".json"), record)
+
+
+def results(folder, manifest):
+    """All that is known of the run now; null for what is not."""
+    layout = manifest.get("layout", {})
+    ended = {stage: read_json(folder / "ended" / (stage + ".json"), None) for stage in manifest.get("stages", [])}
+    seconds = {stage: elapsed(folder, stage) for stage in ended}
+    train = ended.get("train") or {}
+    summary = {
+        "schema": 1,
+        "run": manifest.get("run"),
+        "workload": manifest.get("workload"),
+        "model": manifest.get("model"),
+        "dataset": manifest.get("dataset"),
+        "sequence": manifest.get("sequence"),
+        "sdk": manifest.get("sdk"),
+        "cluster": manifest.get("cluster"),
+        "instance_type": manifest.get("instance_type"),
+        "nodes": manifest.get("nodes"),
+        "node_list": train.get("node_list") or (ended.get("compile") or {}).get("node_list", ""),
+        "world_size": layout.get("world"),
+        "micro_batch": layout.get("micro_batch"),
+        "accumulation": layout.get("accumulation"),
+        "global_batch": layout.get("global_batch"),
+        "scaling": layout.get("scaling"),
+        "total_steps": manifest.get("steps"),
+        "unit": manifest.get("unit"),
+        "complete": train.get("exit_code") == 0,
+        "time_to_train_s": seconds.get("train"),
+        "compile_s": seconds.get("compile"),
+        "node_seconds": round(sum(filter(None, seconds.values())) * (manifest.get("nodes") or 0)),
+        "checkpoints": checkpoints(folder, manifest),
+        "restarts": sum(max(0, len(attempts_of(folder, stage)) - 1) for stage in ended),
+        "stages": ended,
+        "submitted_at": manifest.get("submitted_at"),
+        "updated_at": iso(now()),
+        "emulated": manifest.get("notice") or None,
+    }
+    summary.update(steps_reached(folder, manifest))
+    return summary
+
+
+def steps_reached(folder, manifest):
+    """What the step lines tell, read from the one node's log that holds them (the first worker's)."""
+    told = {
+        "steps_done": None,
+        "final_loss": None,
+        "peak_throughput": None,
+        "average_throughput": None,
+    }
+    pattern = re.compile(manifest.get("log_pattern") or r"(?!)")
+    for log in sorted((folder / "logs" / "train").glob("node-*.log"), key=lambda path: last_number(path.name)):
+        rates = []
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                match = pattern.search(line[:LONGEST_LINE]) if line.endswith("\n") else None
+                if match is None:
+                    continue
+                found = match.groupdict()
+                step = number(found.get("step"))
+                told["steps_done"] = None if step is None else int(step)
+                told["final_loss"] = number(found.get("loss"))
+                rates.append(number(found.get("throughput")))
+        rates = [rate for rate in rates if rate is not None]
+        if rates:
+            told["peak_throughput"] = max(rates)
+            told["average_throughput"] = round(sum(rates) / len(rates), 4)
+        if told["steps_done"] is not None:
+            break
+    return told
+
+
+def checkpoints(folder, manifest):
+    """The checkpoints that are there, oldest first by the number in their names."""
+    wanted = manifest.get("checkpoint", {})
+    found = (folder / "checkpoints").glob(wanted.get("pattern") or "*")
+    rule = wanted.get("complete_when")
+    return [
+        {
+            "name": str(path.relative_to(folder / "checkpoints")),
+            "bytes": path.stat().st_size,
+            "complete": rule != "zip" or zipfile.is_zipfile(str(path)),
+        }
+        for path in sorted(found, key=lambda path: (last_number(path.name), path.stat().st_mtime))
+    ]
+
+
+def elapsed(folder, stage):
+    """Seconds of all attempts of a stage together; one that still runs counts until now. None before the first."""
+    attempts = attempts_of(folder, stage)
+    if not attempts:
+        return None
+    return round(sum((attempt["ended"] or now().timestamp()) - attempt["started"] for attempt in attempts), 1)
+
+
+def last_number(name):
+    """The last number in a name, -1 without one: ckpt_900.pt comes before ckpt_1000.pt."""
+    numbers = re.findall(r"\d+", name)
+    return int(numbers[-1]) if numbers else -1
+
+
+def number(text):
+    """A finite number, else None: JSON has no nan."""
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def now():
+    """The current time in UTC."""
+    return datetime.now(UTC)
+
+
+def iso(moment):
+    """2026-11-29T12:00:00Z."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_json(path, default):
+    """What the file holds; the default when it is not there or only half there."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return default
+
+
+def write_json(path, value):
+    """Write beside the file and move it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.parent / f".{path.name}.{os.getpid()}"
+    beside.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    beside.replace(path)
+
+
+if __name__ == "__main__":
+    main(Path(__file__).resolve().parent, sys.argv[1:])

@@ -1,0 +1,226 @@
+"""A run's files: the batch scripts of its stages, the manifest that tells what it is, the scripts that sum it up.
+
+The run's folder on shared storage, as the job scripts, the head node's agent and `status` know it:
+
+    run.json                    the manifest, made here
+    compile.sbatch train.sbatch the jobs; the compile stage may be absent
+    results.py gate.py          sum up the run; judge the compile stage
+    submitted.json              the job ids, written by whoever submits
+    compile.log train.log       the batch scripts' own words
+    logs/STAGE/node-N.log       one log a node, appended to when the job is requeued
+    checkpoints/ output/        what the script writes
+    ended/STAGE.json            stage, exit_code, at, restarts, node_list; for compile also failed_graphs
+    results.json                model, batch, steps, throughput, loss, times, node-seconds, checkpoints
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
+
+from trnctl import __version__
+from trnctl.errors import UsageError
+from trnctl.plan.arguments import Filled, fill_in
+from trnctl.plan.estimate import estimate
+from trnctl.plan.layout import Layout
+from trnctl.ports import File, Stage
+from trnctl.render import templates
+from trnctl.render.engine import render
+from trnctl.specs.instances import PRICE_DATE, instance
+from trnctl.specs.workload import Source, Value, WorkloadSpec
+
+MANIFEST_SCHEMA = 1
+SIGNAL_SECONDS = 120  # USR1 comes so long before the time limit; Slurm may send it up to a minute earlier
+# Slurm's forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours and the like.
+_TIME_LIMIT = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}")
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """One run of a workload on one cluster.
+
+    `folder` is the run's and `mount` the shared file system's, both absolute and as the nodes see them. `time_limit`
+    is Slurm's (minutes, or [days-]hours:minutes:seconds) and holds for each job. `exclude` is a Slurm host list.
+    `arguments` and `environment` are the user's own, and come after the recipe's. `notice` is said with every result
+    when what answers is not AWS. `submitted_at` is ISO 8601 in UTC.
+    """
+
+    run: str
+    folder: str
+    cluster: str
+    partition: str
+    mount: str
+    instance_type: str
+    sdk: str
+    submitted_at: str
+    time_limit: str | None = None
+    exclude: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Value] = field(default_factory=dict)
+    notice: str = ""
+    compile: bool = True
+
+
+def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
+    """All files of a run. Without a compile stage (the recipe has none, or `request.compile` is False) there is no
+    compile.sbatch. Raises UsageError for a value that a script cannot carry or that only the layout may decide."""
+    _check(request)
+    filled = fill_in(
+        workload,
+        layout,
+        folder=request.folder,
+        mount=request.mount,
+        arguments=request.arguments,
+        environment=request.environment,
+    )
+    stages = stages_of(workload, request)
+    scripts = [
+        File(f"{stage}.sbatch", _script(stage, workload, layout, request, filled), executable=True) for stage in stages
+    ]
+    gate = [File("gate.py", templates.read("job/gate.py"))] if "compile" in stages else []
+    return (
+        File("run.json", json.dumps(manifest(workload, layout, request), indent=2, sort_keys=True) + "\n"),
+        *scripts,
+        *gate,
+        File("results.py", templates.read("job/results.py")),
+    )
+
+
+def stages_of(workload: WorkloadSpec, request: JobRequest) -> tuple[Stage, ...]:
+    """The stages of a run, in order."""
+    return ("compile", "train") if request.compile and workload.compile != "none" else ("train",)
+
+
+def code_folder(mount: str, source: Source) -> str:
+    """Where a recipe's code lies on shared storage; the folder's name ends with 12 digits of the commit."""
+    name = PurePosixPath(source.repository).name.removesuffix(".git")
+    return str(PurePosixPath(mount) / "trnctl/src" / f"{name}-{source.commit[:12]}" / source.path)
+
+
+def cache_folder(mount: str) -> str:
+    """The compile cache that all runs share."""
+    return f"{mount}/trnctl/cache"
+
+
+def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dict[str, object]:
+    """run.json: what the run is, for `status`, for results.py and for whoever looks years later. It names the user's
+    variables without their values, which may be secrets."""
+    stages = stages_of(workload, request)
+    expected = estimate(
+        workload, layout, request.instance_type, arguments=request.arguments, compiles="compile" in stages
+    )
+    return {
+        "schema": MANIFEST_SCHEMA,
+        "trnctl": __version__,
+        "run": request.run,
+        "workload": workload.name,
+        "title": workload.title,
+        "model": workload.model,
+        "dataset": workload.dataset,
+        "source": asdict(workload.source),
+        "script": workload.script,
+        "cluster": request.cluster,
+        "queue": request.partition,
+        "instance_type": request.instance_type,
+        "nodes": layout.nodes,
+        "layout": asdict(layout),
+        "sequence": workload.batch.sequence,
+        "steps": expected.steps,
+        "unit": workload.log.unit,
+        "log_pattern": workload.log.step,
+        "checkpoint": asdict(workload.checkpoint),
+        "stages": list(stages),
+        "folder": request.folder,
+        "cache": cache_folder(request.mount),
+        "sdk": request.sdk,
+        "arguments": dict(request.arguments),
+        "environment_names": sorted(request.environment),
+        "expected": {
+            "rate": expected.rate,
+            "hours": expected.hours,
+            "compile_hours": expected.compile_hours,
+            "cost_usd": expected.cost_usd,
+            "basis": expected.basis,
+        },
+        "price_per_node_hour_usd": expected.price_per_node_hour,
+        "price_date": PRICE_DATE,
+        "submitted_at": request.submitted_at,
+        "notice": request.notice,
+    }
+
+
+def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRequest, filled: Filled) -> str:
+    facts = instance(request.instance_type)
+    compiling = stage == "compile"
+    here = code_folder(request.mount, workload.source)
+    return render(
+        "bash",
+        f"job/{stage}.sbatch.j2",
+        {
+            "run": request.run,
+            "stage": stage,
+            "partition": request.partition,
+            "nodes": layout.nodes,
+            "ranks": layout.ranks_per_node,
+            "cpus": facts.vcpus if facts is not None else None,
+            "exclude": request.exclude,
+            "time_limit": request.time_limit,
+            "signal_seconds": SIGNAL_SECONDS,
+            "folder": request.folder,
+            "batch_log": f"{_literal(request.folder)}/{stage}.log",
+            "node_logs": f"{_literal(request.folder)}/logs/{stage}/node-%n.log",
+            "code_folder": here,
+            "script": workload.script,
+            "virtualenv": filled.virtualenv,
+            "cache": cache_folder(request.mount),
+            "environment": list(filled.environment.items()),
+            "reserved_ports": ",".join(map(str, workload.reserved_ports)),
+            "master_port": workload.master_port,
+            "tools": ("neuron_parallel_compile", "torchrun") if compiling else ("torchrun",),
+            "arguments": filled.compiling if compiling else filled.training,
+            "resume_arguments": workload.checkpoint.resume_arguments,
+            "no_source": _no_source(workload, request.mount),
+            "no_tool": f"Install the Neuron SDK {request.sdk} there, or use an image that has it.",
+            "usr1_notice": _usr1_notice(workload),
+        },
+    )
+
+
+def _no_source(workload: WorkloadSpec, mount: str) -> str:
+    """What is missing, and the one line that brings it."""
+    source = workload.source
+    root = code_folder(mount, Source(source.repository, source.commit))
+    return (
+        f"The training code is not there: {code_folder(mount, source)}/{workload.script}. Fetch it on the head node: "
+        f"git clone {source.repository} {root} && git -C {root} checkout {source.commit}"
+    )
+
+
+def _usr1_notice(workload: WorkloadSpec) -> str:
+    if workload.checkpoint.on_signal:
+        return "the time limit is near (USR1): the workers are asked to save"
+    lost = "what was trained since the last checkpoint will be lost"
+    return f"the time limit is near (USR1): the script does not save on a signal, so {lost}"
+
+
+def _literal(path: str) -> str:
+    """A path in a file name pattern of Slurm, where a percent sign begins a placeholder."""
+    return path.replace("%", "%%")
+
+
+def _check(request: JobRequest) -> None:
+    """The user's words that become names or Slurm options; everything else is quoted."""
+    if _RUN.fullmatch(request.run) is None:
+        raise UsageError(
+            f"{request.run!r} cannot name a run: it becomes the name of a folder and of two jobs.",
+            remedy="Use letters, digits, dots, hyphens and underscores, beginning with a letter or digit.",
+        )
+    if request.time_limit is not None and _TIME_LIMIT.fullmatch(request.time_limit) is None:
+        raise UsageError(
+            f"{request.time_limit!r} is no time limit.",
+            remedy="Write minutes, or hours:minutes:seconds, or days-hours, as in --time 8:00:00.",
+        )
