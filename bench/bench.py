@@ -1,0 +1,223 @@
+"""The speed limits of trnctl, measured as ratios in one run; exits 1 when one is broken.
+
+It brings up a sandbox of its own in a temporary folder, creates the cluster of an example in it, measures, and takes
+everything down again. Runs that are compared alternate, and the medians are compared, so that a machine that is slow
+or busy is so for both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from trnctl.sandbox.aws.environment import pcluster_environment
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+TRNCTL = str(BIN / "trnctl")
+EXAMPLE = ROOT / "examples" / "trn1-16-nodes.yaml"
+RUNS = 7
+UPS = 3
+
+# Two commands and plain help, as trnctl's own is plain: what remains is the price of trnctl's command tree.
+BARE = """
+import typer
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def one() -> None:
+    "The first."
+
+
+@app.command()
+def two() -> None:
+    "The second."
+
+
+app()
+"""
+
+# Stands before the real ssh on PATH and notes each start.
+COUNTING_SSH = """#!/bin/sh
+echo start >>'{log}'
+exec '{ssh}' "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the result: `figure` must not be above `limit`."""
+
+    what: str
+    detail: str
+    figure: float
+    limit: float
+    unit: str = ""
+
+    @property
+    def kept(self) -> bool:
+        return self.figure <= self.limit
+
+    def __str__(self) -> str:
+        figure, limit = f"{self.figure:.2f}{self.unit}", f"{self.limit:g}{self.unit}"
+        return f"{self.what:38} {self.detail:54} {figure:>7}  ≤ {limit:6} {'kept' if self.kept else 'BROKEN'}"
+
+
+@dataclass(frozen=True)
+class Used:
+    """What one command took, in seconds; `cpu` is user and system time of the process and its children."""
+
+    wall: float
+    cpu: float
+
+
+def used_by(argv: Sequence[str], environment: Mapping[str, str]) -> Used:
+    """Run a command that must succeed."""
+    with tempfile.TemporaryFile() as output:
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            argv, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - start
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode != 0:
+            output.seek(0)
+            sys.exit(f"{' '.join(argv)} exited {child.returncode}:\n{output.read().decode(errors='replace')}")
+    return Used(wall, usage.ru_utime + usage.ru_stime)
+
+
+def alternate(
+    one: Sequence[str], other: Sequence[str], of_one: Mapping[str, str], of_other: Mapping[str, str]
+) -> tuple[list[Used], list[Used]]:
+    """Run two commands by turns, once unmeasured (files come into memory, byte code is written), then RUNS times."""
+    pairs = [(used_by(one, of_one), used_by(other, of_other)) for _ in range(RUNS + 1)]
+    return [pair[0] for pair in pairs[1:]], [pair[1] for pair in pairs[1:]]
+
+
+class World:
+    """A sandbox of this benchmark's own, below `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "sandbox"
+        self.ssh_log = folder / "ssh.log"
+        counting = folder / "bin"
+        counting.mkdir()
+        script = COUNTING_SSH.format(log=self.ssh_log, ssh=shutil.which("ssh"))
+        (counting / "ssh").write_text(script)
+        (counting / "ssh").chmod(0o755)
+        self.environment = {
+            **os.environ,
+            "PATH": os.pathsep.join([str(counting), str(BIN), os.environ["PATH"]]),
+            "TRNCTL_SANDBOX_HOME": str(self.home),
+            "XDG_STATE_HOME": str(folder / "state"),
+        }
+
+    def trnctl(self, *argv: str) -> Used:
+        """Run one command of trnctl against this world."""
+        return used_by(self.line(*argv), self.environment)
+
+    def line(self, *argv: str) -> list[str]:
+        """The argv of one command of trnctl against this world."""
+        return [TRNCTL, "--sandbox", "-c", str(EXAMPLE), *argv]
+
+    def pcluster_environment(self) -> dict[str, str]:
+        """What pcluster needs to speak to this world."""
+        facts = json.loads((self.home / "sandbox.json").read_text())
+        return pcluster_environment(facts["endpoint"], facts["region"], self.home, base=self.environment)
+
+    def ssh_starts(self) -> int:
+        """How often ssh was started on this side, by whomever."""
+        return self.ssh_log.read_text().count("start") if self.ssh_log.exists() else 0
+
+    def connections(self) -> int:
+        """How many connections the head node's sshd let in."""
+        return sum(log.read_text().count("Accepted publickey") for log in self.home.glob("clusters/*/log/sshd.log"))
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    with tempfile.TemporaryDirectory(prefix="trnctl-bench-") as folder:
+        it = World(Path(folder))
+        try:
+            yield it
+        finally:
+            subprocess.run(
+                [TRNCTL, "sandbox", "down"], env=it.environment, capture_output=True, timeout=60, check=False
+            )
+
+
+def start_of_help(folder: Path) -> Row:
+    bare = folder / "bare.py"
+    bare.write_text(BARE)
+    ours, theirs = alternate([TRNCTL, "--help"], [sys.executable, str(bare), "--help"], os.environ, os.environ)
+    mine, base = median(run.cpu for run in ours), median(run.cpu for run in theirs)
+    return Row("trnctl --help", f"CPU {mine:.3f} s, bare typer application {base:.3f} s", mine / base, 1.25)
+
+
+def sandbox_up(it: World) -> Row:
+    """The last start stays up."""
+    walls = []
+    for turn in range(UPS):
+        if turn:
+            it.trnctl("sandbox", "down")
+        walls.append(it.trnctl("sandbox", "up").wall)
+    return Row("trnctl sandbox up", f"wall, median of {UPS}, longest {max(walls):.2f} s", median(walls), 4, " s")
+
+
+def submit(it: World) -> Row:
+    """The first command that goes to the head node, and one more while its connection may still stand."""
+    counts = []
+    for _ in range(2):
+        starts, connections = it.ssh_starts(), it.connections()
+        it.trnctl("submit", "bert-large", "-N", "16", "--hold")
+        counts.append((it.ssh_starts() - starts, it.connections() - connections))
+    (first, made), (second, more) = counts
+    if first == 0 or made == 0:
+        sys.exit("the submit went past the ssh on PATH or past sshd's log: nothing was counted")
+    detail = f"ssh started {first} and {second} times, connected {made} and {more}"
+    return Row("trnctl submit, cold and again", detail, max(first, made, second, more), 1)
+
+
+def status(it: World) -> Row:
+    facts = it.pcluster_environment()
+    describe = [str(BIN / "pcluster"), "describe-cluster", "-n", cluster_name(), "-r", facts["AWS_REGION"]]
+    ours, theirs = alternate(it.line("status"), describe, it.environment, facts)
+    mine, base = median(run.wall for run in ours), median(run.wall for run in theirs)
+    return Row(
+        "trnctl --sandbox status", f"wall {mine:.2f} s, pcluster describe-cluster {base:.2f} s", mine / base, 0.6
+    )
+
+
+def cluster_name() -> str:
+    from trnctl.specs.loading import load_cluster_file
+
+    return load_cluster_file(EXAMPLE.read_text(), str(EXAMPLE)).cluster.name
+
+
+def main() -> None:
+    """Measure everything, print the table, and exit 1 when a limit is broken."""
+    with world() as it:
+        rows = [start_of_help(it.folder), sandbox_up(it)]
+        it.trnctl("cluster", "create", "-y")
+        rows += [submit(it), status(it)]
+    print(f"medians of {RUNS} alternating runs, {os.cpu_count()} cores\n")
+    print(*rows, sep="\n")
+    sys.exit(0 if all(row.kept for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
