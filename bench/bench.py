@@ -29,6 +29,9 @@ EXAMPLE = ROOT / "examples" / "trn1-16-nodes.yaml"
 RUNS = 7
 UPS = 3
 
+# An installed package has its byte code on disk; a checkout keeps none where this variable is set.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
 # Two commands and plain help, as trnctl's own is plain: what remains is the price of trnctl's command tree.
 BARE = """
 import typer
@@ -120,7 +123,7 @@ class World:
         (counting / "ssh").write_text(script)
         (counting / "ssh").chmod(0o755)
         self.environment = {
-            **os.environ,
+            **ENVIRONMENT,
             "PATH": os.pathsep.join([str(counting), str(BIN), os.environ["PATH"]]),
             "TRNCTL_SANDBOX_HOME": str(self.home),
             "XDG_STATE_HOME": str(folder / "state"),
@@ -163,7 +166,7 @@ def world() -> Iterator[World]:
 def start_of_help(folder: Path) -> Row:
     bare = folder / "bare.py"
     bare.write_text(BARE)
-    ours, theirs = alternate([TRNCTL, "--help"], [sys.executable, str(bare), "--help"], os.environ, os.environ)
+    ours, theirs = alternate([TRNCTL, "--help"], [sys.executable, str(bare), "--help"], ENVIRONMENT, ENVIRONMENT)
     mine, base = median(run.cpu for run in ours), median(run.cpu for run in theirs)
     return Row("trnctl --help", f"CPU {mine:.3f} s, bare typer application {base:.3f} s", mine / base, 1.25)
 
