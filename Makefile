@@ -7,19 +7,19 @@
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 shell_scripts := .ci/run $(wildcard tools/*.sh examples/*.sh)
 
-demo: setup ## sandbox up, cluster create, submit, status, results, teardown
+demo: setup # sandbox up, cluster create, submit, status, results, teardown
 	bash examples/demo.sh
 
-test: setup ## all tests but the slow ones
+test: setup # all tests but the slow ones
 	pytest
 
-test-slow: setup ## only the slow ones
+test-slow: setup # only the slow ones
 	pytest -m slow
 
-test-all: setup ## all tests
+test-all: setup # all tests
 	pytest -m ""
 
-bench: setup ## the speed limits, as ratios measured in one run
+bench: setup # the speed limits, as ratios measured in one run
 	python bench/bench.py
 
 lint: setup

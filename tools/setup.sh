@@ -87,7 +87,7 @@ install_python_packages() {
     if [ ! -x .venv/bin/python ] || [ "$(cat .venv/stamp 2>/dev/null)" != "$wanted" ]; then
         local python
         python=$(find_python)
-        say "installing trnctl and its tools into .venv ($("$python" --version), about a minute)"
+        say "installing trnctl and its tools into .venv ($("$python" --version), a minute or two)"
         quietly "$python" -m venv --clear .venv
         quietly .venv/bin/pip install --quiet --editable '.[dev,sandbox]'
         echo "$wanted" >.venv/stamp
