@@ -61,7 +61,7 @@ def main(folder, cache_url, since):
     if not graphs:
         for log, count in counts.items():
             if count:
-                print(f"trnctl: {count} graphs failed, and the cache holds no log of them (log {log})")
+                print(f"trnctl: failed compilations: {count}, and the cache holds no log of them (log {log})")
     record = [{"graph": graph.name, "log": str(graph / "model.log")} for graph in graphs]
     (folder / "logs" / "compile" / "failed-graphs.json").write_text(json.dumps(record), encoding="utf-8")
     return 1 if graphs or any(counts.values()) else 0

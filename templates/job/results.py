@@ -3,7 +3,8 @@
 Runs on a stage's first node, from the run's folder, where run.json lies beside it:
 
     results.py begin STAGE         a stage begins (again)
-    results.py end STAGE CODE      it has ended: write ended/STAGE.json, then results.json
+    results.py end STAGE CODE [warned]
+                                   it has ended, warned of the time limit or not: write ended/STAGE.json, results.json
     results.py checkpoint          print the newest whole checkpoint, or nothing
     results.py                     write results.json
 
@@ -36,7 +37,7 @@ def main(folder, words):
         begin(folder, words[1])
         return
     if verb == "end":
-        end(folder, words[1], int(words[2]))
+        end(folder, words[1], int(words[2]), "warned" in words[3:])
     write_json(folder / "results.json", results(folder, manifest))
 
 
@@ -55,7 +56,7 @@ def attempts_of(folder, stage):
     return read_json(folder / "logs" / stage / "attempts.json", [])
 
 
-def end(folder, stage, code):
+def end(folder, stage, code, warned):
     """Note the end of the attempt, and write ended/STAGE.json."""
     moment = now()
     attempts = attempts_of(folder, stage)
@@ -66,6 +67,7 @@ def end(folder, stage, code):
         "stage": stage,
         "exit_code": code,
         "at": iso(moment),
+        "warned": warned,
         "restarts": int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         "node_list": os.environ.get("SLURM_JOB_NODELIST", ""),
         "job": os.environ.get("SLURM_JOB_ID", ""),
@@ -100,7 +102,7 @@ def results(folder, manifest):
         "scaling": layout.get("scaling"),
         "total_steps": manifest.get("steps"),
         "unit": manifest.get("unit"),
-        "complete": train.get("exit_code") == 0,
+        "complete": train.get("exit_code") == 0 and not saved_and_left(manifest, train),
         "time_to_train_s": seconds.get("train"),
         "compile_s": seconds.get("compile"),
         "node_seconds": round(sum(filter(None, seconds.values())) * (manifest.get("nodes") or 0)),
@@ -113,6 +115,11 @@ def results(folder, manifest):
     }
     summary.update(steps_reached(folder, manifest))
     return summary
+
+
+def saved_and_left(manifest, record):
+    """Whether a script that saves on a signal did so, before the time limit, and ended with 0 in mid-run."""
+    return bool(record.get("warned") and manifest.get("checkpoint", {}).get("on_signal"))
 
 
 def steps_reached(folder, manifest):

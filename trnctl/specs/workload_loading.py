@@ -52,15 +52,16 @@ def load_workload(text: str | bytes, path: str) -> WorkloadSpec:
     Raises UsageError whose findings hold every problem, unknown keys with the nearest known one.
     """
     root = read(text, path, to_start="`trnctl workloads new` writes one to start from.")
-    spec = _workload(root)
-    _check_batch(root, spec)
+    batch = root.section("batch")
+    spec = _workload(root, batch)
+    _check_batch(root, batch, spec)
     _check_names(root, spec)
-    _check_placeholders(root)
+    _check_placeholders(root, spec)
     root.finish()
     return spec
 
 
-def _workload(root: Section) -> WorkloadSpec:
+def _workload(root: Section, batch: Section) -> WorkloadSpec:
     ports = root.text("reserved_ports", "48620", rule=_PORTS)
     return WorkloadSpec(
         name=root.text("name", rule=_NAME),
@@ -68,7 +69,7 @@ def _workload(root: Section) -> WorkloadSpec:
         source=_source(root.section("source")),
         script=root.text("script", rule=_INSIDE),
         arguments=root.scalars("arguments"),
-        batch=_batch(root.section("batch")),
+        batch=_batch(batch),
         steps=root.integer("steps", minimum=1),
         log=_log(root.section("log")),
         checkpoint=_checkpoint(root.section("checkpoint")),
@@ -162,7 +163,7 @@ def _ranks(root: Section) -> dict[str, int]:
     return {name: max(count, 1) for name, count in ranks.items()}
 
 
-def _check_batch(root: Section, spec: WorkloadSpec) -> None:
+def _check_batch(root: Section, section: Section, spec: WorkloadSpec) -> None:
     """micro x accumulation x ranks of one node of the first type is the global batch; other types divide it."""
     batch = spec.batch
     if 0 in {batch.global_size, batch.micro, batch.accumulation}:
@@ -170,7 +171,7 @@ def _check_batch(root: Section, spec: WorkloadSpec) -> None:
     for place, (name, ranks) in enumerate(spec.ranks_per_node.items()):
         made = batch.micro * batch.accumulation * ranks
         if place == 0 and made != batch.global_size:
-            root.section("batch").problem(
+            section.problem(
                 "batch-product",
                 f"micro {batch.micro} × accumulation {batch.accumulation} × {ranks} workers of one {name} is {made:,}, "
                 f"not {batch.global_size:,}",
@@ -210,13 +211,11 @@ def _check_names(root: Section, spec: WorkloadSpec) -> None:
                 )
 
 
-def _check_placeholders(root: Section) -> None:
+def _check_placeholders(root: Section, spec: WorkloadSpec) -> None:
     """Words in braces that nothing will fill: a misspelt one would reach the script as it stands."""
-    places: list[tuple[str, str | None, str]] = [("virtualenv", None, root.text("virtualenv", ""))]
-    for key in ("arguments", "compile_arguments"):
-        places += [(key, name, str(value)) for name, value in root.scalars(key).items()]
-    for key in ("environment", "multi_node_environment"):
-        places += [(key, name, value) for name, value in root.mapping(key).items()]
+    places: list[tuple[str, str | None, str]] = [("virtualenv", None, spec.virtualenv)]
+    for key in ("arguments", "compile_arguments", "environment", "multi_node_environment"):
+        places += [(key, name, str(value)) for name, value in getattr(spec, key).items()]
     for key, name, value in places:
         for word in _BRACED_WORD.findall(value):
             if word not in PLACEHOLDERS:
