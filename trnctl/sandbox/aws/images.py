@@ -7,15 +7,14 @@ from pathlib import Path
 
 VERSION = "3.16.1"
 
-# ParallelCluster's word for an operating system -> the part of the image's name (pcluster/constants.py, OS_TO_IMAGE_NAME_PART_MAP)
+# ParallelCluster's word for an operating system -> the part of the image's name (OS_TO_IMAGE_NAME_PART_MAP in
+# pcluster/constants.py). rocky8 and rocky9 are missing there too in effect: no official image is published for them.
 _NAME_PARTS = {
     "alinux2023": "amzn2023-hvm",
     "ubuntu2204": "ubuntu-2204-lts-hvm",
     "ubuntu2404": "ubuntu-2404-lts-hvm",
     "rhel8": "rhel8-hvm",
-    "rocky8": "rocky8-hvm",
     "rhel9": "rhel9-hvm",
-    "rocky9": "rocky9-hvm",
 }
 _AMAZON = "247102896272"
 

@@ -1,0 +1,103 @@
+"""The compute nodes' EC2: launches and terminates instances for Slurm, tagged as ParallelCluster tags them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from moto.ec2.exceptions import EC2ClientError
+
+from trnctl.sandbox.aws import instances
+from trnctl.sandbox.aws.backends import Backends
+from trnctl.sandbox.aws.faults import Faults
+from trnctl.sandbox.aws.head_nodes import launch_template
+from trnctl.sandbox.ports import NodeInstance, NodeWish, Refusal
+
+
+class EmulatedAccount:
+    """The `Account` door of the machines, over moto."""
+
+    def __init__(self, backends: Backends, faults: Faults, lock: threading.RLock) -> None:
+        self._backends, self._faults, self._lock = backends, faults, lock
+        self._nodes: dict[tuple[str, str], Any] = {}  # (cluster, node name) -> moto's instance
+        self._reserved: dict[str, str] = {}  # instance id -> the reservation that it uses
+
+    def launch(self, cluster: str, wishes: Sequence[NodeWish]) -> list[NodeInstance | Refusal]:
+        """Launch an instance for each wish; a node whose instance still lives keeps it.
+
+        Wishes for the same compute resource are one request, as in ParallelCluster: a launch fault without
+        `capacity` refuses all of them at once.
+        """
+        answers: dict[str, NodeInstance | Refusal] = {}
+        groups: dict[tuple[str, str, str, str], list[NodeWish]] = {}
+        for wish in wishes:
+            groups.setdefault((wish.queue, wish.compute_resource, wish.instance_type, wish.subnet), []).append(wish)
+        with self._lock:
+            for group in groups.values():
+                answers.update({answer.name: answer for answer in self._launch_group(cluster, group)})
+        return [answers[wish.name] for wish in wishes]
+
+    def terminate(self, cluster: str, names: Sequence[str]) -> None:
+        """Terminate the instances behind these nodes; silent for names that have none."""
+        with self._lock:
+            for name in names:
+                if (instance := self._nodes.pop((cluster, name), None)) is not None:
+                    self._end(instance)
+
+    def terminate_all(self, cluster: str) -> None:
+        """Terminate every compute instance of a cluster."""
+        with self._lock:
+            self.terminate(cluster, [name for owner, name in self._nodes if owner == cluster])
+            for instance in self._backends.instances(cluster, "Compute"):
+                self._end(instance)
+
+    def _launch_group(self, cluster: str, wishes: Sequence[NodeWish]) -> list[NodeInstance | Refusal]:
+        """One request: all wishes have queue, compute resource, type and subnet in common."""
+        living = {wish.name: node for wish in wishes if (node := self._living(cluster, wish.name))}
+        wanted = [wish for wish in wishes if wish.name not in living]
+        answers: list[NodeInstance | Refusal] = list(living.values())
+        if not wanted:
+            return answers
+        granted, rule = self._faults.launch(wanted[0].instance_type, len(wanted))
+        for wish in wanted[:granted]:
+            try:
+                answers.append(self._launch_one(cluster, wish))
+            except EC2ClientError as error:
+                answers.append(Refusal(wish.name, error.error_type, error.message))
+        if rule is not None:
+            zone = self._backends.ec2.get_subnet(wanted[0].subnet).availability_zone
+            message = rule.message.format(type=wanted[0].instance_type, zone=zone)
+            answers += [Refusal(wish.name, rule.code, message) for wish in wanted[granted:]]
+        return answers
+
+    def _launch_one(self, cluster: str, wish: NodeWish) -> NodeInstance:
+        stack = self._backends.cloudformation.get_stack(cluster)
+        template = instances.template_data(self._backends, *launch_template(stack, wish.queue, wish.compute_resource))
+        reservation = instances.aimed_reservation(template)
+        if reservation:
+            instances.take_reservation(self._backends, reservation)
+        try:
+            instance = instances.run(self._backends, template, instance_type=wish.instance_type, subnet_id=wish.subnet)
+        except EC2ClientError:
+            if reservation:
+                instances.give_back_reservation(self._backends, reservation)
+            raise
+        if reservation:
+            self._reserved[instance.id] = reservation
+        self._nodes[cluster, wish.name] = instance
+        return NodeInstance(wish.name, instance.id, instance.private_ip)
+
+    def _living(self, cluster: str, name: str) -> NodeInstance | None:
+        instance = self._nodes.get((cluster, name))
+        if instance is None or instance.state != "running":
+            return None
+        return NodeInstance(name, instance.id, instance.private_ip)
+
+    def _end(self, instance: Any) -> None:
+        if instance.state == "terminated":
+            return
+        instance.terminate()
+        self._faults.returned(instance.instance_type)
+        if reservation := self._reserved.pop(instance.id, None):
+            instances.give_back_reservation(self._backends, reservation)

@@ -1,0 +1,183 @@
+"""Rules that make the account's answers fail, on demand and for a number of times."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from fnmatch import fnmatchcase
+from typing import Any, ClassVar, TypeVar
+
+NO_CAPACITY = (
+    "We currently do not have sufficient {type} capacity in the Availability Zone you requested ({zone}). "
+    "Our system will be working on provisioning additional capacity."
+)
+
+
+@dataclass
+class Rule:
+    """What all rules share: `times` counts down with each use; None means for ever."""
+
+    kind: ClassVar[str] = ""
+    times: int | None = 1
+
+    def spent(self) -> bool:
+        """Whether the rule has done its work."""
+        return self.times is not None and self.times <= 0
+
+    def use(self) -> None:
+        """Count one use."""
+        if self.times is not None:
+            self.times -= 1
+
+
+@dataclass
+class ApiFault(Rule):
+    """An AWS call that answers with an error; `service` and `action` are patterns (`ec2`, `Describe*`)."""
+
+    kind: ClassVar[str] = "api"
+    service: str = "*"
+    action: str = "*"
+    code: str = "InternalError"
+    message: str = ""
+    status: int = 400
+
+
+@dataclass
+class ResourceFault(Rule):
+    """A stack resource that fails; all but `reason` are patterns, `op` is CREATE, UPDATE or DELETE."""
+
+    kind: ClassVar[str] = "resource"
+    stack: str = "*"
+    type: str = "*"
+    logical_id: str = "*"
+    op: str = "CREATE"
+    reason: str = "Resource handler returned message: a fault was asked for"
+
+
+@dataclass
+class BootFault(Rule):
+    """A head node that never reports success; the default reason is CloudFormation's for one that stays silent."""
+
+    kind: ClassVar[str] = "boot"
+    cluster: str = "*"
+    reason: str = "WaitCondition timed out. Received 0 conditions when expecting 1"
+
+
+@dataclass
+class LaunchFault(Rule):
+    """A compute launch that EC2 refuses.
+
+    Without `capacity` each launch request of a matching type is refused, `times` times. With it, so many instances
+    are left to be had; what is terminated comes back, and the rule stays until it is removed.
+    """
+
+    kind: ClassVar[str] = "launch"
+    instance_type: str = "*"
+    code: str = "InsufficientInstanceCapacity"
+    message: str = NO_CAPACITY
+    capacity: int | None = None
+    taken: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.capacity is not None:
+            self.times = None
+
+
+R = TypeVar("R", bound="Rule")
+
+_KINDS: dict[str, type[Rule]] = {rule.kind: rule for rule in (ApiFault, ResourceFault, BootFault, LaunchFault)}
+
+
+class Faults:
+    """The rules in force; the first that matches is used. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._rules: list[Rule] = []
+        self._lock = threading.Lock()
+
+    def add(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Add a rule from its JSON form, `{"kind": …, …}`. ValueError names an unknown kind or key."""
+        settings = dict(wanted)
+        kind = _KINDS.get(str(settings.pop("kind", "")))
+        if kind is None:
+            raise ValueError(f"A fault needs a kind: one of {', '.join(_KINDS)}.")
+        known = {each.name for each in fields(kind) if each.init}
+        if unknown := sorted(set(settings) - known):
+            raise ValueError(
+                f"A fault of kind {kind.kind} has no {', '.join(unknown)}; it has {', '.join(sorted(known))}."
+            )
+        rule = kind(**settings)
+        with self._lock:
+            self._rules.append(rule)
+        return _as_json(rule)
+
+    def listing(self) -> list[dict[str, Any]]:
+        """The rules in force, as JSON."""
+        with self._lock:
+            return [_as_json(rule) for rule in self._rules]
+
+    def clear(self) -> None:
+        """Remove every rule."""
+        with self._lock:
+            self._rules.clear()
+
+    def api(self, service: str, action: str) -> ApiFault | None:
+        """The rule that this call meets, used up by one."""
+        with self._lock:
+            for rule in self._rules:
+                if isinstance(rule, ApiFault) and _match((rule.service, service), (rule.action, action)):
+                    return self._used(rule)
+        return None
+
+    def resource(self, stack: str, kind: str, logical_id: str, op: str) -> str | None:
+        """The reason for which this operation on a stack's resource fails."""
+        with self._lock:
+            for rule in self._rules:
+                if isinstance(rule, ResourceFault) and _match(
+                    (rule.stack, stack), (rule.type, kind), (rule.logical_id, logical_id), (rule.op, op)
+                ):
+                    return self._used(rule).reason
+        return None
+
+    def boot(self, cluster: str) -> str | None:
+        """The reason for which this head node does not boot."""
+        with self._lock:
+            for rule in self._rules:
+                if isinstance(rule, BootFault) and _match((rule.cluster, cluster)):
+                    return self._used(rule).reason
+        return None
+
+    def launch(self, instance_type: str, wanted: int) -> tuple[int, LaunchFault | None]:
+        """How many of `wanted` instances may be launched, and the rule that stands against the rest."""
+        with self._lock:
+            for rule in self._rules:
+                if isinstance(rule, LaunchFault) and _match((rule.instance_type, instance_type)):
+                    if rule.capacity is None:
+                        return 0, self._used(rule)
+                    granted = min(wanted, rule.capacity - rule.taken)
+                    rule.taken += granted
+                    return granted, rule
+        return wanted, None
+
+    def returned(self, instance_type: str) -> None:
+        """An instance was terminated: its capacity can be had again."""
+        with self._lock:
+            for rule in self._rules:
+                if isinstance(rule, LaunchFault) and rule.taken and _match((rule.instance_type, instance_type)):
+                    rule.taken -= 1
+                    return
+
+    def _used(self, rule: R) -> R:
+        rule.use()
+        if rule.spent():
+            self._rules.remove(rule)
+        return rule
+
+
+def _match(*pairs: tuple[str, str]) -> bool:
+    return all(fnmatchcase(value, pattern) for pattern, value in pairs)
+
+
+def _as_json(rule: Rule) -> dict[str, Any]:
+    return {"kind": rule.kind, **asdict(rule)}
