@@ -1,0 +1,317 @@
+"""One emulated cluster: its folder, and its daemons munged, slurmctld and sshd."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import logging
+import os
+import pwd
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trnctl.sandbox.machines import programs, ssh
+from trnctl.sandbox.machines.addresses import LOOPBACK, Ports, own_address
+from trnctl.sandbox.machines.names import Scheduling, login_user, scheduling
+from trnctl.sandbox.machines.nodes import Nodes
+from trnctl.sandbox.machines.slurm import SYSTEM_PATH, Slurm, tool
+from trnctl.sandbox.machines.slurm_conf import Site, ignored_settings, slurm_conf
+from trnctl.sandbox.ports import Account, BootFailed, HeadNodeBoot, NodeInstance
+from trnctl.sandbox.processes import Process, Register, end, with_environment
+
+log = logging.getLogger(__name__)
+CLUSTER_VARIABLE = "TRNCTL_SANDBOX_CLUSTER"  # in the environment of all that runs on a cluster: its folder
+_START_SECONDS = 20.0
+_TICK_SECONDS = 0.5
+_POWER_DOWN_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How quickly the sandbox's time goes. `steps` is how many steps an emulated training does; `idle_seconds`
+    replaces ScaledownIdletime; `capacity_seconds` is how long a refused node is left alone."""
+
+    boot_seconds: float = 1.0
+    steps: int = 20
+    compile_seconds: float = 2.0
+    idle_seconds: int | None = None
+    capacity_seconds: float = 20.0
+
+
+class Cluster:
+    """A head node with its compute nodes, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        boot: HeadNodeBoot,
+        *,
+        home: Path,
+        runtime: Path,
+        account: Account,
+        register: Register,
+        endpoint: str,
+        pace: Pace,
+        faults: Sequence[str] = (),
+    ) -> None:
+        self.name, self.boot = boot.cluster, boot
+        self.folder = home / "clusters" / boot.cluster
+        self._home, self._runtime, self._endpoint, self._pace = home, runtime, endpoint, pace
+        self._account, self._register = account, register
+        self._faults, self._instances = list(faults), list[NodeInstance]()
+        self._scheduling = scheduling(boot.config)
+        self._ports = Ports()
+        self._daemons: dict[str, Process] = {}
+        self._ended = threading.Event()
+        self._lock = threading.RLock()
+
+    # ------------------------------------------------------------------------------------- life
+
+    def start(self) -> ssh.Head:
+        """Start everything; returns when ssh and Slurm answer. BootFailed when a daemon does not come up."""
+        for folder in ("bin", "etc/nodes", "state", "log", "run", "root/home"):
+            (self.folder / folder).mkdir(parents=True, exist_ok=True)
+        self._runtime.mkdir(parents=True)
+        controller, port = self._ports.take(2)
+        ports = self._node_ports(self._scheduling, {})
+        user = getpass.getuser()
+        self._site = Site(self.folder, self._runtime, user, own_address(), controller, ports, self._pace.idle_seconds)
+        self._mount()
+        self._write_programs(port)
+        self.nodes = Nodes(
+            self.name,
+            self._site,
+            self._scheduling,
+            account=self._account,
+            register=self._register,
+            environment=self._environment(),
+            boot_seconds=self._pace.boot_seconds,
+            capacity_seconds=self._pace.capacity_seconds,
+            changed=self._nodes_changed,
+        )
+        self._nodes_changed([])
+        self._start_munged()
+        self._start_sshd(port)
+        self._start_slurmctld()
+        self.slurm = Slurm(self._site.conf)
+        self._head = ssh.Head(self.name, tuple(filter(None, (self.boot.public_ip, self.boot.private_ip))), port)
+        self._describe()
+        threading.Thread(target=self._look_after, name=f"nodes of {self.name}", daemon=True).start()
+        return self._head
+
+    def stop(self) -> None:
+        """End every process of the cluster, terminate its instances, remove its folder."""
+        self._ended.set()
+        with self._lock:
+            if hasattr(self, "nodes"):
+                self.nodes.active = False
+                self.nodes.power_down(self.nodes.powered())
+            end(self._daemons.values(), patience=0)
+            end(with_environment(lambda each: each.get(CLUSTER_VARIABLE) == str(self.folder)), patience=0)
+            self._register.reap()
+            self._ports.release()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self._runtime, ignore_errors=True)
+
+    # ------------------------------------------------------------------------------------- changes
+
+    def reconfigure(self, config: Mapping[str, object]) -> None:
+        """Follow a new configuration. Nodes that are in it unchanged keep running, with their jobs."""
+        new = scheduling(config)
+        with self._lock:
+            old = self._scheduling
+            gone = [name for name in self.nodes.powered() if old.resource(name) != new.resource(name)]
+            self._scheduling = self.nodes.scheduling = new
+            ports = self._node_ports(new, self._site.ports)
+            self._site = self.nodes.site = replace(self._site, ports=ports)
+            self.nodes.power_down(gone)
+            self._write_hops()
+            self._nodes_changed(self._instances)
+            # Slurm 22.05 takes nodes on and off only when slurmctld starts; jobs and node states survive that.
+            end([self._daemons["slurmctld"]], patience=10)
+            self._start_slurmctld()
+            self._describe()
+        if self.nodes.active:
+            self.nodes.power_up_static()
+
+    def stop_fleet(self) -> None:
+        """Partitions inactive, all nodes off; running jobs go back into the queue, as Slurm decides."""
+        self.nodes.active = False
+        self.slurm.update_partitions([queue.name for queue in self._scheduling.queues], "inactive")
+        self.slurm.update_nodes(self.nodes.powered(), "power_down_force", "stopping cluster")
+        limit = time.monotonic() + _POWER_DOWN_SECONDS
+        while self.nodes.powered() and time.monotonic() < limit:
+            time.sleep(0.1)
+        self.nodes.power_down(self.nodes.powered())
+        self._write_conf()
+
+    def start_fleet(self) -> None:
+        """Partitions active again, static nodes on."""
+        self.nodes.active = True
+        self._write_conf()
+        self.slurm.update_partitions([queue.name for queue in self._scheduling.queues], "up")
+        self.nodes.power_up_static()
+
+    def set_faults(self, faults: Sequence[str]) -> None:
+        """The faults that the emulated tools obey from now on."""
+        with self._lock:
+            self._faults = list(faults)
+            self._nodes_changed(self._instances)
+
+    # ------------------------------------------------------------------------------------- parts
+
+    def _node_ports(self, new: Scheduling, known: Mapping[str, int]) -> dict[str, int]:
+        """A port for every node; nodes that have one keep it, since their slurmd may be running."""
+        missing = [name for name in new.nodes() if name not in known]
+        try:
+            fresh = dict(zip(missing, self._ports.take(len(missing)), strict=True))
+        except OSError as error:
+            raise BootFailed(f"{len(missing)} nodes are too many for the ports of this machine") from error
+        return {name: known.get(name) or fresh[name] for name in new.nodes()}
+
+    def _environment(self) -> dict[str, str]:
+        """What a session or a daemon on the cluster finds in its environment."""
+        home = self.folder / "root" / "home" / login_user(self.boot.config)
+        return {
+            "PATH": f"{self.folder / 'bin'}:{SYSTEM_PATH}",
+            "HOME": str(home),
+            "SLURM_CONF": str(self._site.conf),
+            "LANG": "C.UTF-8",
+            CLUSTER_VARIABLE: str(self.folder),
+        }
+
+    def _mount(self) -> None:
+        """Link root/<mount> to the content of its file system; parents first, so that mounts may lie in mounts."""
+        for directory, identity in sorted(self.boot.file_systems.items()):
+            content = self._home / "file_systems" / Path(identity).name
+            content.mkdir(parents=True, exist_ok=True)
+            link = self.folder / "root" / directory.lstrip("/")
+            link.parent.mkdir(parents=True, exist_ok=True)
+            if link.is_dir() and not link.is_symlink():
+                link.rmdir()  # root/home, which a file system is mounted on
+            link.symlink_to(content, target_is_directory=True)
+
+    def _write_programs(self, port: int) -> None:
+        environment = self._environment()
+        home = Path(environment["HOME"])
+        home.mkdir(parents=True, exist_ok=True)
+        values = {
+            "folder": self.folder,
+            "real_home": pwd.getpwuid(os.geteuid()).pw_dir.rstrip("/") or "/",
+            "user": home.name,
+        }
+        for name in (".bashrc", ".profile"):
+            programs.write(home / name, programs.START_UP, values, mode=0o644)
+        hop = {name: value for name, value in environment.items() if name != "SLURM_CONF"}
+        programs.write_programs(
+            self.folder, cluster=self.name, endpoint=self._endpoint, sshd=tool("sshd"), environment=hop
+        )
+        real = {name: tool(name) for name in ("ssh", "scp", "sftp")}
+        programs.write_stand_ins(self.folder, head_name=self._head_name, ssh_programs=real)
+        keys = self._home / "keys"
+        config = ssh.sshd_config(keys, environment, port=port, shadow=ssh.own_shadow())
+        (self.folder / "etc" / "sshd_config").write_text(config)
+        self._write_hops()
+
+    @property
+    def _head_name(self) -> str:
+        return "ip-" + self.boot.private_ip.replace(".", "-")
+
+    def _write_hops(self) -> None:
+        hops = ssh.hop_config(self._home / "keys", self._scheduling.instance_types(), self._site.program("reach"))
+        (self.folder / "etc" / "ssh_config").write_text(hops)
+
+    def _write_conf(self) -> None:
+        for name in ignored_settings(self._scheduling, self._site):
+            log.warning("%s: the sandbox does not follow the Slurm setting %s", self.name, name)
+        self._site.conf.write_text(slurm_conf(self._scheduling, self._site, active=self.nodes.active))
+
+    def _nodes_changed(self, instances: Sequence[NodeInstance]) -> None:
+        """Write what the emulated tools and `hostname -i` read: emulation.json and etc/hosts."""
+        self._instances = list(instances)
+        write_whole(
+            self.folder / "emulation.json",
+            json.dumps(
+                {
+                    "steps": self._pace.steps,
+                    "step_seconds": None,
+                    "compile_seconds": self._pace.compile_seconds,
+                    "instance_types": self._scheduling.instance_types(),
+                    "instance_ids": {each.name: each.instance_id for each in instances},
+                    "faults": self._faults,
+                },
+                indent=1,
+            ),
+        )
+        known = [(self.boot.private_ip, self._head_name), *((each.private_ip, each.name) for each in instances)]
+        write_whole(self.folder / "etc" / "hosts", "".join(f"{ip} {name}\n" for ip, name in known))
+
+    def _describe(self) -> None:
+        content = {
+            "cluster": self.name,
+            "ssh_port": self._head.port,
+            "addresses": list(self._head.addresses),
+            "queues": [queue.name for queue in self._scheduling.queues],
+            "instance_types": self._scheduling.instance_types(),
+        }
+        write_whole(self.folder / "cluster.json", json.dumps(content, indent=1))
+
+    # ------------------------------------------------------------------------------------- daemons
+
+    def _start(self, what: str, argv: Sequence[str], ready: Callable[[], bool]) -> None:
+        """Start a daemon and wait until it is ready. BootFailed with its last words when it is not."""
+        output = self.folder / "log" / f"{what}.out"
+        self._daemons[what] = daemon = self._register.start(
+            argv, what=what, cluster=self.name, environment=self._environment(), log=output, folder=self.folder
+        )
+        limit = time.monotonic() + _START_SECONDS
+        while not ready():
+            if not daemon.alive or time.monotonic() > limit:
+                said = (output.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+                raise BootFailed(f"{what} did not start: {said}")
+            time.sleep(0.01)
+
+    def _start_munged(self) -> None:
+        # All of it in the runtime folder: munged refuses a key below a folder that a group can write to.
+        key = self._runtime / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(os.urandom(128))
+        files = {"key-file": key, "socket": self._site.munge_socket}
+        files |= {f"{name}-file": self._runtime / f"munged.{name}" for name in ("pid", "log", "seed")}
+        options = [f"--{name}={path}" for name, path in files.items()]
+        self._start("munged", [tool("munged"), "--foreground", *options], self._site.munge_socket.exists)
+
+    def _start_sshd(self, port: int) -> None:
+        argv = [tool("sshd"), "-D", "-e", "-f", str(self.folder / "etc" / "sshd_config")]
+        self._start("sshd", argv, lambda: listens(LOOPBACK, port))
+
+    def _start_slurmctld(self) -> None:
+        self._write_conf()
+        port = self._site.controller_port
+        self._start("slurmctld", [tool("slurmctld"), "-D", "-i"], lambda: listens(self._site.address.ip, port))
+
+    def _look_after(self) -> None:
+        while not self._ended.wait(_TICK_SECONDS):
+            with self._lock:
+                if not self._ended.is_set():
+                    self.nodes.tick()
+
+
+def listens(address: str, port: int) -> bool:
+    """Whether somebody accepts connections there."""
+    try:
+        socket.create_connection((address, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that others read meanwhile: they see the old text or the new one, never a part."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,210 @@
+"""The compute nodes of one cluster: power, death, and what ParallelCluster's clustermgtd does about it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trnctl.errors import ToolError
+from trnctl.sandbox.machines.names import Scheduling
+from trnctl.sandbox.machines.slurm import Slurm, tool
+from trnctl.sandbox.machines.slurm_conf import Site, node_conf
+from trnctl.sandbox.ports import Account, NodeInstance, Refusal
+from trnctl.sandbox.processes import Process, Register, end, with_environment
+
+log = logging.getLogger(__name__)
+# Wordings of aws-parallelcluster-node (recalled, not compared with a living cluster).
+REFUSED = "(Code:{code})Failure when resuming nodes"
+RECOVERED = "Enabling node since insufficient capacity timeout expired"
+UNHEALTHY = "Scheduler health check failed"
+_STATIC_RETRY = 8.0  # seconds; longer than SuspendTimeout, before which slurmctld will not power up again
+
+
+@dataclass
+class _Node:
+    """A node that has an instance; `slurmd` is None while it boots."""
+
+    instance: NodeInstance
+    spool: Path
+    slurmd: Process | None = None
+
+
+class Nodes:
+    """Powers nodes when slurmctld asks, and looks after them in `tick`, which its owner calls about twice a second.
+
+    `capacity_seconds` is clustermgtd's insufficient_capacity_timeout (600 there). `changed` is called with the
+    instances of all powered nodes whenever these are others.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        site: Site,
+        scheduling: Scheduling,
+        *,
+        account: Account,
+        register: Register,
+        environment: Mapping[str, str],
+        boot_seconds: float,
+        capacity_seconds: float,
+        changed: Callable[[list[NodeInstance]], None],
+    ) -> None:
+        self.site, self.scheduling, self.active = site, scheduling, True
+        self._cluster, self._account, self._register = cluster, account, register
+        self._environment = dict(environment)
+        self._boot_seconds, self._capacity_seconds = boot_seconds, capacity_seconds
+        self._changed = changed
+        self._slurm = Slurm(site.conf)
+        self._lock = threading.Lock()
+        self._nodes: dict[str, _Node] = {}
+        self._refused: dict[str, float] = {}  # node -> when it may be tried again (monotonic)
+        self._dead: set[str] = set()  # slurmd ended by itself, and slurmctld has not noticed yet
+        self._next_static = 0.0
+        self._spools = 0
+
+    def powered(self) -> list[str]:
+        """Names of the nodes that have an instance."""
+        with self._lock:
+            return list(self._nodes)
+
+    def power_up(self, names: Iterable[str]) -> None:
+        """Launch instances, wait for them to boot, start their slurmd; nodes that EC2 refuses are set down."""
+        resources = {name: self.scheduling.resource(name) for name in names}
+        wishes = [resource.wish(name) for name, resource in resources.items() if resource is not None]
+        answers = self._account.launch(self._cluster, wishes)
+        refusals = [answer for answer in answers if isinstance(answer, Refusal)]
+        self._refuse(refusals)
+        granted = [answer for answer in answers if isinstance(answer, NodeInstance)]
+        booting = {answer.name: self._add(answer) for answer in granted}
+        self._tell()
+        time.sleep(self._boot_seconds)
+        with self._lock:
+            for name, node in booting.items():
+                if self._nodes.get(name) is node and node.slurmd is None:  # not powered down meanwhile
+                    node.slurmd = self._start_slurmd(name, node.spool)
+
+    def power_down(self, names: Iterable[str]) -> None:
+        """Cut the power: slurmd and everything that runs on the nodes is killed, the instances are terminated."""
+        gone = list(names)
+        with self._lock:
+            nodes = {name: self._nodes.pop(name) for name in gone if name in self._nodes}
+            self._dead.difference_update(gone)
+        self._kill(nodes)
+        for name, node in nodes.items():
+            (self.site.folder / "etc" / "nodes" / f"{name}.conf").unlink(missing_ok=True)
+            shutil.rmtree(node.spool, ignore_errors=True)
+        self._tell()
+        self._account.terminate(self._cluster, gone)
+
+    def kill_one(self) -> str | None:
+        """Let one node die, one that runs a job if any does: its processes end, its instance stays. Its name, None
+        when no node is up."""
+        with self._lock:
+            running = [name for name, node in self._nodes.items() if node.slurmd is not None]
+        busy = [name for name in self._slurm.busy_nodes() if name in running]
+        if not running:
+            return None
+        name = (busy or running)[-1]
+        with self._lock:
+            nodes = {name: self._nodes[name]} if name in self._nodes else {}
+        self._kill(nodes)
+        return name
+
+    def tick(self) -> None:
+        """Notice nodes that died, give refused nodes another chance when it is time, keep static nodes on."""
+        now = time.monotonic()
+        with self._lock:
+            fallen = [name for name, node in self._nodes.items() if node.slurmd and not node.slurmd.alive]
+            self._dead.update(fallen)
+            due = [name for name, when in self._refused.items() if when <= now]
+            for name in due:
+                del self._refused[name]
+            dead = set(self._dead)
+        for name in fallen:  # nobody can reach it any more
+            (self.site.folder / "etc" / "nodes" / f"{name}.conf").unlink(missing_ok=True)
+        with _logged():
+            self._slurm.update_nodes(due, "power_down", RECOVERED)
+        if dead:
+            with _logged():
+                self._slurm.update_nodes(sorted(dead & self._slurm.nodes_in("down")), "power_down", UNHEALTHY)
+        if self.active and now >= self._next_static:
+            self.power_up_static()
+
+    def power_up_static(self) -> None:
+        """Ask slurmctld to power up the static nodes that are off."""
+        self._next_static = time.monotonic() + _STATIC_RETRY
+        with self._lock:
+            missing = [
+                name for name in self.scheduling.static_nodes() if name not in self._nodes and name not in self._refused
+            ]
+        with _logged():
+            self._slurm.update_nodes(missing, "power_up")
+
+    def _add(self, instance: NodeInstance) -> _Node:
+        with self._lock:
+            known = self._nodes.get(instance.name)
+            if known is not None and known.slurmd is not None and known.slurmd.alive:
+                return known
+            self._spools += 1
+            node = _Node(instance, self.site.runtime / str(self._spools))
+            self._nodes[instance.name] = node
+            self._dead.discard(instance.name)
+            return node
+
+    def _start_slurmd(self, name: str, spool: Path) -> Process:
+        spool.mkdir(exist_ok=True)
+        conf = self.site.folder / "etc" / "nodes" / f"{name}.conf"
+        conf.write_text(node_conf(self.site, name, spool))
+        return self._register.start(
+            # -b: as after a boot; without it slurmctld takes the node to be powering up for ever.
+            [tool("slurmd"), "-D", "-b", "-N", name, "-f", str(conf)],
+            what=f"slurmd {name}",
+            cluster=self._cluster,
+            environment={**self._environment, "SLURM_CONF": str(conf), "SLURMD_NODENAME": name},
+            log=self.site.folder / "log" / "slurmd.out",
+            folder=self.site.folder,
+        )
+
+    def _refuse(self, refusals: list[Refusal]) -> None:
+        codes: dict[str, list[str]] = {}
+        for refusal in refusals:
+            codes.setdefault(refusal.code, []).append(refusal.name)
+            log.warning("%s: EC2 refuses %s: %s: %s", self._cluster, refusal.name, refusal.code, refusal.message)
+        with self._lock:
+            self._refused.update({each.name: time.monotonic() + self._capacity_seconds for each in refusals})
+        for code, names in codes.items():
+            with _logged():
+                self._slurm.update_nodes(names, "down", REFUSED.format(code=code))
+
+    def _kill(self, nodes: Mapping[str, _Node]) -> None:
+        if not nodes:
+            return
+        folder = str(self.site.folder)
+
+        def runs_there(environment: Mapping[str, str]) -> bool:
+            there = environment.get("SLURM_CONF", "").startswith(folder + "/")
+            return there and environment.get("SLURMD_NODENAME") in nodes
+
+        daemons = [node.slurmd for node in nodes.values() if node.slurmd is not None]
+        end(daemons, patience=0)  # first, so that it starts nothing more
+        end(with_environment(runs_there), patience=0)
+        self._register.reap()
+
+    def _tell(self) -> None:
+        with self._lock:
+            self._changed([node.instance for node in self._nodes.values()])
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[None]:
+    """What slurmctld refuses is worth a line in world.log, not the end of looking after the nodes."""
+    try:
+        yield
+    except ToolError as error:
+        log.warning("%s", error.message)
