@@ -27,20 +27,40 @@ which no file, argument or document can carry, are always refused.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, TypeVar, overload
 
 from trnctl.errors import UsageError
 from trnctl.findings import Finding, Level, errors_among
-from trnctl.specs.nodes import Entries, Items, Node, Scalar, join, meaning, parse
+from trnctl.specs.nodes import Entries, Items, Node, Scalar, join, parse
+from trnctl.specs.values import (
+    Plain,
+    Rule,
+    Wrong,
+    as_choice,
+    as_data,
+    as_flag,
+    as_integer,
+    as_number,
+    as_plain,
+    as_text,
+    forbidden_character,
+    matching,
+    shown,
+    texts_in,
+    what,
+    within,
+    wrong_type,
+)
+
+__all__ = ["REQUIRED", "Plain", "Rule", "Section", "matching", "read", "shown"]
 
 T = TypeVar("T")
 Choice = TypeVar("Choice", bound=str)
-Plain = str | int | float | bool
+Item = TypeVar("Item", int, str)
 Shape = Literal["absent", "scalar", "list", "mapping"]
 
 
@@ -49,31 +69,6 @@ class _Required:
 
 
 REQUIRED = _Required()
-_FLOAT = re.compile(r"[-+]?([0-9][0-9_]*)?(\.[0-9_]*)?([eE][-+]?[0-9]+)?")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CONTROL_MULTILINE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A test of one text. The message follows the quoted value: "`x` " + "is not …"."""
-
-    code: str
-    holds: Callable[[str], object]
-    message: str
-    remedy: str
-
-
-def matching(code: str, pattern: str, message: str, remedy: str) -> Rule:
-    """A rule that the whole text matches a regular expression."""
-    return Rule(code, re.compile(pattern).fullmatch, message, remedy)
-
-
-def shown(text: str) -> str:
-    """A value for a message: in backticks, at most 60 characters, control characters escaped."""
-    visible = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return f"`{visible[:57]}…`" if len(visible) > 58 else f"`{visible}`"
 
 
 def read(text: str | bytes, file: str, *, to_start: str = "Write the file.") -> Section:
@@ -88,7 +83,7 @@ def read(text: str | bytes, file: str, *, to_start: str = "Write the file.") -> 
     if not isinstance(node, Entries):
         remedy = "Begin it with a key, as in `cluster:`."
         finding = Finding(
-            "wrong-type", "error", f"The file is {_what(node)}, not keys with values", remedy, file=file, line=node.line
+            "wrong-type", "error", f"The file is {what(node)}, not keys with values", remedy, file=file, line=node.line
         )
         raise UsageError(str(finding), remedy=remedy, findings=[finding])
     return Section(_Report(file, findings, []), "", node.line, node)
@@ -177,12 +172,7 @@ class Section:
         self, key: str, default: object = REQUIRED, *, rule: Rule | None = None, multiline: bool = False
     ) -> object:
         """A text. A bare `no`, number or date is refused with the quoted form."""
-        node = self._value(key, default)
-        stand_in = "" if default is REQUIRED else default
-        if node is None:
-            return stand_in
-        value = self._text(node, key, None, rule, multiline)
-        return stand_in if value is None else value
+        return self._one(key, default, "", lambda node: as_text(node, rule, multiline=multiline))
 
     @overload
     def choice(self, key: str, choices: Sequence[Choice]) -> Choice: ...
@@ -190,21 +180,7 @@ class Section:
     def choice(self, key: str, choices: Sequence[Choice], default: T) -> Choice | T: ...
     def choice(self, key: str, choices: Sequence[Choice], default: object = REQUIRED) -> object:
         """One of a few words."""
-        stand_in = choices[0] if default is REQUIRED else default
-        value = self.text(key, "") if default is not REQUIRED else self.text(key)
-        if not value:
-            return stand_in
-        if value not in choices:
-            near = get_close_matches(value.lower(), choices, n=1)
-            remedy = f"Did you mean `{near[0]}`? " if near else ""
-            self.problem(
-                "unknown-value",
-                f"{shown(value)} is not known here",
-                f"{remedy}Write one of: {', '.join(choices)}.",
-                key=key,
-            )
-            return stand_in
-        return value
+        return self._one(key, default, choices[0], lambda node: as_choice(node, choices))
 
     @overload
     def integer(self, key: str, *, minimum: int | None = None, maximum: int | None = None) -> int: ...
@@ -214,14 +190,7 @@ class Section:
         self, key: str, default: object = REQUIRED, *, minimum: int | None = None, maximum: int | None = None
     ) -> object:
         """A whole number within its bounds (both inclusive)."""
-        node = self._value(key, default)
-        stand_in = 0 if default is REQUIRED else default
-        if node is None:
-            return stand_in
-        value = self._integer(node, key, None)
-        if value is None or not self._within(value, minimum, maximum, key):
-            return stand_in
-        return value
+        return self._one(key, default, 0, lambda node: within(as_integer(node), minimum, maximum))
 
     @overload
     def number(self, key: str, *, minimum: float | None = None, maximum: float | None = None) -> float: ...
@@ -232,16 +201,8 @@ class Section:
     def number(
         self, key: str, default: object = REQUIRED, *, minimum: float | None = None, maximum: float | None = None
     ) -> object:
-        """A finite number; `4e-4`, which YAML 1.1 reads as text, is one too."""
-        node = self._value(key, default)
-        stand_in = 0.0 if default is REQUIRED else default
-        if node is None:
-            return stand_in
-        value = _as_float(node)
-        if value is None or not math.isfinite(value):
-            self._wrong(node, "a number", 'Write a number, without quotes and units, as in "0.5".', key, None)
-            return stand_in
-        return value if self._within(value, minimum, maximum, key) else stand_in
+        """A finite number within its bounds; `4e-4`, which YAML 1.1 reads as text, is one too."""
+        return self._one(key, default, 0.0, lambda node: within(as_number(node), minimum, maximum))
 
     @overload
     def flag(self, key: str) -> bool: ...
@@ -249,14 +210,7 @@ class Section:
     def flag(self, key: str, default: T) -> bool | T: ...
     def flag(self, key: str, default: object = REQUIRED) -> object:
         """`true` or `false`."""
-        node = self._value(key, default)
-        stand_in = False if default is REQUIRED else default
-        if node is None:
-            return stand_in
-        if isinstance(node, Scalar) and node.kind == "flag":
-            return node.value
-        self._wrong(node, "true or false", "Write true or false, without quotes.", key, None)
-        return stand_in
+        return self._one(key, default, False, as_flag)
 
     def flag_or_text(self, key: str, default: bool | str, *, rule: Rule | None = None) -> bool | str:
         """`true`, `false`, or a name."""
@@ -264,7 +218,7 @@ class Section:
         if isinstance(node, Scalar) and node.kind == "flag":
             return bool(node.value)
         if node is not None and not isinstance(node, Scalar):
-            self._wrong(node, "true, false or a text", "Write true, false or one text.", key, None)
+            self._report_wrong(wrong_type(node, "true, false or a text", "Write true, false or one text."), key)
             return default
         return self.text(key, default, rule=rule)
 
@@ -276,55 +230,46 @@ class Section:
         """A list of texts; `rule` holds for each."""
         if not self.has(key):
             return tuple(default)
-        found = (self._text(node, key, i, rule, multiline) for i, node in enumerate(self._items(key, "texts")))
-        return tuple(value for value in found if value is not None)
+        items = dict(enumerate(self._items(key, "texts")))
+        return tuple(self._each(key, items, lambda node: as_text(node, rule, multiline=multiline)).values())
 
     def mapping(self, key: str, *, multiline: bool = True) -> dict[str, str]:
         """Names with texts, as in tags and environment variables."""
-        found = {name: self._text(node, key, name, None, multiline) for name, node in self._pairs(key)}
-        return {name: value for name, value in found.items() if value is not None}
+        return self._each(key, self._pairs(key), lambda node: as_text(node, multiline=multiline))
 
     def integers(self, key: str) -> dict[str, int]:
         """Names with whole numbers."""
-        found = {name: self._integer(node, key, name) for name, node in self._pairs(key)}
-        return {name: value for name, value in found.items() if value is not None}
+        return self._each(key, self._pairs(key), as_integer)
 
     def scalars(self, key: str) -> dict[str, Plain]:
         """Names with values of any simple type; what YAML would read differently than it looks is refused."""
-        found: dict[str, Plain] = {}
-        for name, node in self._pairs(key):
-            value = self._plain(node, key, name)
-            if value is not None:
-                found[name] = value
-        return found
+        return self._each(key, self._pairs(key), as_plain)
 
     def section(self, key: str) -> Section:
         """The mapping under the key; an empty one, at this section's line, when it is absent."""
-        node = self._node(key)
-        if node is not None and not isinstance(node, Entries):
-            self._wrong(node, "keys with values", f"Write it as a mapping: {key}: {{…: …}}.", key, None)
-            node = None
-        return Section(self._report, join(self.path, key), self.line_of(key), node)
+        return Section(self._report, join(self.path, key), self.line_of(key), self._mapping_node(key))
 
     def sections(self, key: str) -> list[Section]:
         """The mappings of a list."""
         made = []
         for number, node in enumerate(self._items(key, "mappings")):
-            if not isinstance(node, Entries):
-                self._wrong(node, "keys with values", "Write each item as a mapping: - {…: …}.", key, number)
-                continue
-            made.append(Section(self._report, f"{join(self.path, key)}[{number}]", node.line, node))
+            if isinstance(node, Entries):
+                made.append(Section(self._report, f"{join(self.path, key)}[{number}]", node.line, node))
+            else:
+                wrong = wrong_type(node, "keys with values", "Write each item as a mapping: - {…: …}.")
+                self._report_wrong(wrong, key, number)
         return made
 
     def data(self, key: str) -> dict[str, object]:
         """A mapping of anything, as plain Python values; texts may be multiline, nulls stay, dates become text."""
-        node = self._node(key)
+        node = self._mapping_node(key)
         if node is None:
             return {}
-        if not isinstance(node, Entries):
-            self._wrong(node, "keys with values", f"Write it as a mapping: {key}: {{…: …}}.", key, None)
-            return {}
-        return {name: self._data(entry.node, key) for name, entry in node.entries.items()}
+        for text in texts_in(node):
+            forbidden = forbidden_character(text, multiline=True)
+            if forbidden is not None:
+                self._report_wrong(forbidden, key)
+        return {name: as_data(entry.node) for name, entry in node.entries.items()}
 
     # ---------------------------------------------------------------------------- the end
 
@@ -367,14 +312,31 @@ class Section:
             return None
         return entry.node
 
-    def _value(self, key: str, default: object) -> Node | None:
+    def _one(self, key: str, default: object, blank: object, convert: Callable[[Node], object]) -> object:
+        """One value; the default (or `blank`, for a required key) where it is absent or wrong."""
         node = self._node(key)
-        if node is None and default is REQUIRED:
-            written = key in self._entries
-            self.problem(
-                "missing-key", "This key is empty" if written else "This key is missing", f"Add `{key}: …`.", key=key
-            )
-        return node
+        stand_in = blank if default is REQUIRED else default
+        if node is None:
+            if default is REQUIRED:
+                state = "empty" if key in self._entries else "missing"
+                self.problem("missing-key", f"This key is {state}", f"Add `{key}: …`.", key=key)
+            return stand_in
+        value = convert(node)
+        if isinstance(value, Wrong):
+            self._report_wrong(value, key)
+            return stand_in
+        return value
+
+    def _each(self, key: str, nodes: Mapping[Item, Node], convert: Callable[[Node], T | Wrong]) -> dict[Item, T]:
+        """The values of many nodes; those that are wrong are reported and left out."""
+        found: dict[Item, T] = {}
+        for item, node in nodes.items():
+            value = convert(node)
+            if isinstance(value, Wrong):
+                self._report_wrong(value, key, item)
+            else:
+                found[item] = value
+        return found
 
     def _items(self, key: str, of: str) -> tuple[Node, ...]:
         node = self._node(key)
@@ -383,113 +345,19 @@ class Section:
         if isinstance(node, Items):
             return node.items
         example = f"[{node.text}]" if isinstance(node, Scalar) and of == "texts" else "[…]"
-        self._wrong(node, f"a list of {of}", f"Write it as a list: {key}: {example}.", key, None)
+        self._report_wrong(wrong_type(node, f"a list of {of}", f"Write it as a list: {key}: {example}."), key)
         return ()
 
-    def _pairs(self, key: str) -> list[tuple[str, Node]]:
+    def _pairs(self, key: str) -> dict[str, Node]:
+        node = self._mapping_node(key)
+        return {name: entry.node for name, entry in node.entries.items()} if node is not None else {}
+
+    def _mapping_node(self, key: str) -> Entries | None:
         node = self._node(key)
-        if node is None:
-            return []
-        if isinstance(node, Entries):
-            return [(name, entry.node) for name, entry in node.entries.items()]
-        self._wrong(node, "names with values", f"Write it as a mapping: {key}: {{name: value}}.", key, None)
-        return []
-
-    def _wrong(self, node: Node, wanted: str, remedy: str, key: str, item: int | str | None) -> None:
-        self.problem("wrong-type", f"Here stands {_what(node)}, but {wanted} is wanted", remedy, key=key, item=item)
-
-    def _within(self, value: float, minimum: float | None, maximum: float | None, key: str) -> bool:
-        if (minimum is None or value >= minimum) and (maximum is None or value <= maximum):
-            return True
-        bounds = [f"at least {minimum}"] if minimum is not None else []
-        bounds += [f"at most {maximum}"] if maximum is not None else []
-        self.problem("out-of-range", f"{value} is out of range", f"Write {' and '.join(bounds)}.", key=key)
-        return False
-
-    def _text(self, node: Node, key: str, item: int | str | None, rule: Rule | None, multiline: bool) -> str | None:
-        if not isinstance(node, Scalar):
-            self._wrong(node, "text", "Write one text.", key, item)
-            return None
-        if node.kind != "text":
-            self.problem(
-                "not-text",
-                f"YAML reads {shown(node.text)} as {meaning(node)}, but text is wanted",
-                f'Put it in quotes: "{node.text}".' if node.text else 'Write "" for an empty text.',
-                key=key,
-                item=item,
-            )
-            return None
-        return self._clean(node.text, key, item, rule, multiline)
-
-    def _clean(self, text: str, key: str, item: int | str | None, rule: Rule | None, multiline: bool) -> str | None:
-        control = _SURROGATE.search(text) or (_CONTROL_MULTILINE if multiline else _CONTROL).search(text)
-        if control is not None:
-            self.problem(
-                "control-character",
-                f"{shown(text)} holds the character U+{ord(control[0]):04X}, which cannot stand here",
-                "Remove it.",
-                key=key,
-                item=item,
-            )
-            return None
-        if rule is not None and not rule.holds(text):
-            self.problem(rule.code, f"{shown(text)} {rule.message}", rule.remedy, key=key, item=item)
-            return None
-        return text
-
-    def _integer(self, node: Node, key: str, item: int | str | None) -> int | None:
-        if isinstance(node, Scalar) and node.kind == "integer" and not node.surprising:
-            return int(node.value or 0)
-        self._wrong(node, "a whole number", "Write a whole number, without quotes and units.", key, item)
+        if node is None or isinstance(node, Entries):
+            return node
+        self._report_wrong(wrong_type(node, "keys with values", f"Write it as a mapping: {key}: {{…: …}}."), key)
         return None
 
-    def _plain(self, node: Node, key: str, item: str) -> Plain | None:
-        if not isinstance(node, Scalar):
-            self._wrong(node, "one value", "Write one text or number.", key, item)
-            return None
-        if node.surprising or node.kind in {"date", "null"} or node.value is None:
-            self.problem(
-                "not-plain",
-                f"YAML reads {shown(node.text)} as {meaning(node)}",
-                f'Put it in quotes when text is meant: "{node.text}"; otherwise write true, false or a plain number.',
-                key=key,
-                item=item,
-            )
-            return None
-        if isinstance(node.value, str):
-            return self._clean(node.value, key, item, None, True)
-        return node.value
-
-    def _data(self, node: Node, key: str) -> object:
-        if isinstance(node, Entries):
-            return {name: self._data(entry.node, key) for name, entry in node.entries.items()}
-        if isinstance(node, Items):
-            return [self._data(item, key) for item in node.items]
-        if isinstance(node.value, str):
-            return self._clean(node.value, key, None, None, True) or ""
-        return node.value
-
-
-def _what(node: Node) -> str:
-    """What stands there, for a message."""
-    if isinstance(node, Entries):
-        return "a mapping"
-    if isinstance(node, Items):
-        return "a list"
-    if node.kind == "text":
-        return f"the text {shown(node.text)}"
-    read_as = meaning(node)
-    return f"{shown(node.text)}, which YAML reads as {read_as}" if node.surprising else read_as
-
-
-def _as_float(node: Node) -> float | None:
-    if not isinstance(node, Scalar) or node.surprising:
-        return None
-    if isinstance(node.value, int | float) and node.kind in {"integer", "number"}:
-        return float(node.value)
-    if node.kind == "text" and not node.quoted and _FLOAT.fullmatch(node.text):
-        try:
-            return float(node.text)
-        except ValueError:  # the expression also matches "." and "e5"
-            return None
-    return None
+    def _report_wrong(self, wrong: Wrong, key: str, item: int | str | None = None) -> None:
+        self.problem(wrong.code, wrong.message, wrong.remedy, key=key, item=item)

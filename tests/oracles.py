@@ -1,0 +1,32 @@
+"""Judges from outside: ParallelCluster's own schema."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import yaml
+
+
+def load_in_pcluster(name: str, text: str) -> Any:
+    """The document as `pcluster` 3.16.1 loads it; raises marshmallow's ValidationError when its schema refuses it.
+
+    The schema asks for a region, and a queue with a reservation asks AWS for its instance type: it gets neither
+    credentials nor the way to an instance's metadata, and goes on without.
+    """
+    from pcluster.schemas.cluster_schema import ClusterSchema
+
+    before = dict(os.environ)
+    os.environ |= {
+        "AWS_DEFAULT_REGION": "us-west-2",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_CONFIG_FILE": os.devnull,
+    }
+    for secret in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        os.environ.pop(secret, None)
+    try:
+        return ClusterSchema(name).load(yaml.safe_load(text))
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
