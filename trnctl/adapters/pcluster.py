@@ -108,8 +108,8 @@ class PclusterProvisioner:
         if self._wanted and self.version() != self._wanted:
             raise ToolError(
                 f"{self._executable} is version {self.version()}, but trnctl.yaml asks for {self._wanted}.",
-                remedy=f"Install it (pip install aws-parallelcluster=={self._wanted}), point cluster.pcluster.executable"
-                " to it, or change cluster.pcluster.version.",
+                remedy=f"Install it (pip install aws-parallelcluster=={self._wanted}), point"
+                " cluster.pcluster.executable to it, or change cluster.pcluster.version.",
             )
 
     def _with_document(self, document: str, arguments: Sequence[str], *, dry: bool = False) -> dict[str, Any]:

@@ -1,0 +1,264 @@
+"""The questions that trnctl asks AWS itself, through botocore: real AWS, or any endpoint that speaks like it.
+
+`status` must be quick, so that clients are made one by one (which is not safe in threads, and the costly part) while
+the answers to the first questions are already on their way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trnctl.adapters import aws_records as records
+from trnctl.adapters.aws_errors import cloud_error
+from trnctl.adapters.aws_leftovers import LOOKS, Look
+from trnctl.adapters.clock import SystemClock
+from trnctl.errors import CloudError
+from trnctl.ports import Clock, FileSystem, Fleet, Instance, Observed, Resource, Stack, StackEvent
+
+if TYPE_CHECKING:
+    from botocore.session import Session
+
+T = TypeVar("T")
+_CLUSTER_FILTER = f"tag:{records.CLUSTER_TAG}"
+_LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
+_GONE = ("FileSystemNotFound", "InvalidVolume.NotFound", "MountTargetNotFound")
+
+
+class BotoCloud:
+    """The Cloud behind botocore.
+
+    `environ` holds credentials, profile and endpoint as the AWS tools read them (None = this process's own); `profile`
+    and `endpoint_url` win over it. Nothing is imported or connected before the first question.
+    """
+
+    def __init__(
+        self,
+        *,
+        region: str,
+        profile: str | None = None,
+        endpoint_url: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._region = region
+        self._environ = os.environ if environ is None else environ
+        self._profile = profile or self._environ.get("AWS_PROFILE") or None
+        self._endpoint = endpoint_url or self._environ.get("AWS_ENDPOINT_URL") or None
+        self._clock = clock or SystemClock()
+        self._session: Session | None = None
+        self._clients: dict[str, Any] = {}
+
+    def observe(self, cluster: str) -> Observed:
+        """Stack, fleet and living instances; see `ports.Cloud.observe`."""
+        with ThreadPoolExecutor(max_workers=3) as pool:
+            # EC2's client takes the longest to make, and its answer the longest to come.
+            instances = self._soon(pool, "ec2", self._instances, cluster)
+            stack = self._soon(pool, "cloudformation", self._stack, cluster)
+            fleet = self._soon(pool, "dynamodb", self._fleet, cluster)
+            return Observed(stack.result(), fleet.result(), instances.result())
+
+    def stack_events(self, cluster: str) -> list[StackEvent]:
+        """Stack events, oldest first; see `ports.Cloud.stack_events`. A deleted stack is found by its id."""
+        for name in (cluster, self._deleted_stack_id):
+            asked = name if isinstance(name, str) else name(cluster)
+            if not asked:
+                continue
+            try:
+                found = self._list("cloudformation", "describe_stack_events", "StackEvents", StackName=asked)
+            except _NoSuchThing:
+                continue
+            return [records.event_of(item) for item in reversed(found)]
+        return []
+
+    def file_systems(self, cluster: str) -> list[FileSystem]:
+        """Shared file systems and volumes that carry the cluster's tag; the root volumes of its nodes are none."""
+        with ThreadPoolExecutor(max_workers=3) as pool:
+            asked = [
+                self._soon(pool, "fsx", self._list, "fsx", "describe_file_systems", "FileSystems"),
+                self._soon(pool, "efs", self._list, "efs", "describe_file_systems", "FileSystems"),
+                self._soon(pool, "ec2", self._tagged_volumes, cluster),
+            ]
+            lustre, elastic, volumes = (future.result() for future in asked)
+        found = [records.lustre_of(item) for item in records.tagged(lustre, cluster) if _is_lustre(item)]
+        found += [records.efs_of(item) for item in records.tagged(elastic, cluster)]
+        return found + [
+            records.volume_of(item) for item in volumes if records.NODE_TYPE_TAG not in records.tags_of(item)
+        ]
+
+    def delete_file_system(self, file_system: FileSystem) -> None:
+        """Start deleting one; silent if it is gone. EFS's mount targets go first, which takes up to two minutes."""
+        try:
+            if file_system.kind == "ebs":
+                self._call("ec2", "delete_volume", VolumeId=file_system.id)
+            elif file_system.kind == "fsx-lustre":
+                self._call("fsx", "delete_file_system", FileSystemId=file_system.id)
+            else:
+                self._delete_mount_targets(file_system.id)
+                self._call("efs", "delete_file_system", FileSystemId=file_system.id)
+        except _NoSuchThing:
+            return
+
+    def leftovers(self, cluster: str) -> list[Resource]:
+        """What still carries the cluster's tag or name; see `ports.Cloud.leftovers`.
+
+        A kind that AWS does not let us look for is in the result, with an empty id and the reason as its detail.
+        """
+        with ThreadPoolExecutor(max_workers=len(LOOKS)) as pool:
+            asked = [self._soon(pool, service, self._look, kind, look, cluster) for kind, service, look in LOOKS]
+            return [resource for future in asked for resource in future.result()]
+
+    def looked_for(self) -> tuple[str, ...]:
+        """The kinds that `leftovers` looks for."""
+        return tuple(kind for kind, _, _ in LOOKS)
+
+    def _look(self, kind: str, look: Look, cluster: str) -> list[Resource]:
+        try:
+            return look(self._list, cluster)
+        except CloudError as error:
+            return [Resource(kind, "", f"could not look for {kind}: {error.message}")]
+
+    def _instances(self, cluster: str) -> tuple[Instance, ...]:
+        filters = [
+            {"Name": _CLUSTER_FILTER, "Values": [cluster]},
+            {"Name": "instance-state-name", "Values": _LIVING},
+        ]
+        groups = self._list("ec2", "describe_instances", "Reservations", Filters=filters)
+        return tuple(records.instance_of(item) for group in groups for item in group["Instances"])
+
+    def _stack(self, cluster: str) -> Stack | None:
+        try:
+            found = self._call("cloudformation", "describe_stacks", StackName=cluster)["Stacks"]
+        except _NoSuchThing:
+            return None
+        return records.stack_of(found[0]) if found else None
+
+    def _fleet(self, cluster: str) -> Fleet | None:
+        try:
+            answer = self._call(
+                "dynamodb", "get_item", TableName=f"parallelcluster-{cluster}", Key={"Id": {"S": "COMPUTE_FLEET"}}
+            )
+        except _NoSuchThing:
+            return None
+        return records.fleet_of(answer.get("Item"))
+
+    def _deleted_stack_id(self, cluster: str) -> str:
+        """The id of the stack of that name that was deleted last ('' when none was in the last 90 days)."""
+        found = self._list("cloudformation", "list_stacks", "StackSummaries", StackStatusFilter=["DELETE_COMPLETE"])
+        ours = [item for item in found if item["StackName"] == cluster]
+        return str(max(ours, key=lambda item: item["CreationTime"])["StackId"]) if ours else ""
+
+    def _tagged_volumes(self, cluster: str) -> list[dict[str, Any]]:
+        return self._list(
+            "ec2", "describe_volumes", "Volumes", Filters=[{"Name": _CLUSTER_FILTER, "Values": [cluster]}]
+        )
+
+    def _delete_mount_targets(self, file_system: str) -> None:
+        for _ in range(24):
+            targets = self._list("efs", "describe_mount_targets", "MountTargets", FileSystemId=file_system)
+            if not targets:
+                return
+            for target in targets:
+                if target.get("LifeCycleState") not in ("deleting", "deleted"):
+                    self._call("efs", "delete_mount_target", MountTargetId=target["MountTargetId"])
+            self._clock.sleep(5)
+
+    def _soon(self, pool: ThreadPoolExecutor, service: str, question: Callable[..., T], *words: object) -> Future[T]:
+        """Make the service's client here and now, then ask in a thread."""
+        self._client(service)
+        return pool.submit(question, *words)
+
+    def _list(self, service: str, operation: str, key: str, /, **parameters: object) -> list[dict[str, Any]]:
+        """All pages of a list."""
+        client = self._client(service)
+        with _translated(service, operation):
+            if not client.can_paginate(operation):
+                return list(getattr(client, operation)(**parameters)[key])
+            pages = client.get_paginator(operation).paginate(**parameters)
+            return [item for page in pages for item in page.get(key, [])]
+
+    def _call(self, service: str, operation: str, **parameters: object) -> dict[str, Any]:
+        client = self._client(service)
+        with _translated(service, operation):
+            answer: dict[str, Any] = getattr(client, operation)(**parameters)
+            return answer
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            from botocore.config import Config
+
+            with _translated(service, ""):
+                if self._session is None:
+                    self._session = self._new_session()
+                patient = Config(
+                    connect_timeout=5,
+                    read_timeout=30,
+                    retries={"mode": "standard", "total_max_attempts": 4},
+                    max_pool_connections=10,
+                )
+                self._clients[service] = self._session.create_client(
+                    service,
+                    region_name=self._region,
+                    endpoint_url=self._endpoint,
+                    config=patient,
+                    **self._keys(),
+                )
+        return self._clients[service]
+
+    def _new_session(self) -> Session:
+        import botocore.session
+
+        return botocore.session.Session(profile=self._profile)
+
+    def _keys(self) -> dict[str, Any]:
+        """Keys of a handed-in environment; botocore itself reads this process's one, and everything else."""
+        if self._environ is os.environ or "AWS_ACCESS_KEY_ID" not in self._environ:
+            return {}
+        names = {
+            "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+            "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+            "aws_session_token": "AWS_SESSION_TOKEN",
+        }
+        return {argument: self._environ[name] for argument, name in names.items() if name in self._environ}
+
+
+class _NoSuchThing(CloudError):
+    """AWS says that there is no such stack, table, volume or file system; never leaves this module."""
+
+
+def _is_lustre(item: Mapping[str, Any]) -> bool:
+    return bool(item.get("FileSystemType", "LUSTRE") == "LUSTRE")
+
+
+def _is_absence(code: str, message: str) -> bool:
+    """CloudFormation has no code of its own for a missing stack: it is a ValidationError with these words."""
+    if code == "ValidationError":
+        return "does not exist" in message
+    return code in ("ResourceNotFoundException", *_GONE)
+
+
+@contextmanager
+def _translated(service: str, operation: str) -> Iterator[None]:
+    """Turn botocore's exceptions into CloudErrors, once."""
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    words = "".join(word.capitalize() for word in operation.split("_"))
+    action = f"{service}:{words}" if words else service
+    try:
+        yield
+    except ClientError as error:
+        code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+        if _is_absence(code, message):
+            raise _NoSuchThing(f"{action}: {message}", remedy="Check the name.") from error
+        raise cloud_error(message, code=code, action=action) from error
+    except BotoCoreError as error:
+        raise cloud_error(str(error), code=type(error).__name__, action=action) from error
+    except ResponseParserError as error:  # a proxy's page, or an emulator that does not know the operation
+        raise CloudError(
+            f"The answer to {action} was not AWS's: {str(error).partition(',')[0]}.",
+            remedy="Check AWS_ENDPOINT_URL and the proxy, if one is set.",
+        ) from error
