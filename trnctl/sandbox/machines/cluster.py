@@ -21,6 +21,7 @@ from trnctl.sandbox.machines.names import Scheduling, login_user, scheduling
 from trnctl.sandbox.machines.nodes import Nodes
 from trnctl.sandbox.machines.slurm import SYSTEM_PATH, Slurm, tool
 from trnctl.sandbox.machines.slurm_conf import Site, ignored_settings, slurm_conf
+from trnctl.sandbox.neuron.install import install, install_source
 from trnctl.sandbox.ports import Account, BootFailed, HeadNodeBoot, NodeInstance
 from trnctl.sandbox.processes import Process, Register, end, with_environment
 
@@ -210,6 +211,9 @@ class Cluster:
         programs.write_programs(
             self.folder, cluster=self.name, endpoint=self._endpoint, sshd=tool("sshd"), environment=hop
         )
+        install(self.folder / "bin", self.folder)
+        for mount in self.boot.file_systems or ["/home"]:
+            install_source(self.folder / "root", mount)
         real = {name: tool(name) for name in ("ssh", "scp", "sftp")}
         programs.write_stand_ins(self.folder, head_name=self._head_name, ssh_programs=real)
         keys = self._home / "keys"

@@ -102,7 +102,7 @@ class LocalMachines:
 
     # -------------------------------------------------------------------------------- what the world is asked
 
-    def routes(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+    def routes(self) -> dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]]:
         """Paths below the endpoint, for POST, and what answers them."""
         return {
             "/_sandbox/resume": self._resume,
@@ -111,26 +111,27 @@ class LocalMachines:
             "/_sandbox/node-death": self._node_death,
         }
 
-    def _resume(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _resume(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """{cluster, nodes: a hostlist}: answered at once, as booting takes a while."""
         cluster, names = self._cluster(asked), expand(str(asked["nodes"]))
         threading.Thread(target=_noted, args=(cluster.nodes.power_up, names), daemon=True).start()
         return {"nodes": len(names)}
 
-    def _suspend(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _suspend(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """{cluster, nodes: a hostlist}"""
         cluster, names = self._cluster(asked), expand(str(asked["nodes"]))
         threading.Thread(target=_noted, args=(cluster.nodes.power_down, names), daemon=True).start()
         return {"nodes": len(names)}
 
-    def _tool_faults(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """{faults: [names]}: what the emulated tools of all clusters obey, also of those still to come."""
-        self._faults = [str(name) for name in asked["faults"]]
+    def _tool_faults(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """{add: name} or {clear: true}: what the emulated tools of all clusters obey, also of those still to come."""
+        kept = [] if asked.get("clear") else self._faults
+        self._faults = [*kept, *([str(asked["add"])] if asked.get("add") else [])]
         for cluster in list(self._clusters.values()):
             cluster.set_faults(self._faults)
         return {"faults": self._faults}
 
-    def _node_death(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _node_death(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """{} or {cluster}: one node of each cluster dies; the names of the dead."""
         names = [asked["cluster"]] if asked.get("cluster") else list(self._clusters)
         dead = [self._clusters[name].nodes.kill_one() for name in names if name in self._clusters]
