@@ -74,6 +74,14 @@ class BotoCloud:
             return [records.event_of(item) for item in reversed(found)]
         return []
 
+    def template(self, cluster: str) -> Mapping[str, object] | None:
+        """The stack's template; see `ports.Cloud.template`. boto3 parses the JSON that ParallelCluster uploaded."""
+        try:
+            body = self._call("cloudformation", "get_template", StackName=cluster)["TemplateBody"]
+        except _NoSuchThing:
+            return None
+        return body if isinstance(body, Mapping) else None
+
     def file_systems(self, cluster: str) -> list[FileSystem]:
         """Shared file systems and volumes that carry the cluster's tag; the root volumes of its nodes are none."""
         with ThreadPoolExecutor(max_workers=3) as pool:
@@ -223,6 +231,17 @@ class BotoCloud:
             "aws_session_token": "AWS_SESSION_TOKEN",
         }
         return {argument: self._environ[name] for argument, name in names.items() if name in self._environ}
+
+
+def profile_region(profile: str | None) -> str | None:
+    """The region of the user's AWS profile, None when it names none or there is no such profile."""
+    import botocore.exceptions
+    import botocore.session
+
+    try:
+        return botocore.session.Session(profile=profile).get_config_variable("region") or None
+    except botocore.exceptions.ProfileNotFound:
+        return None
 
 
 class _NoSuchThing(CloudError):

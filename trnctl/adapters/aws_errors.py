@@ -97,8 +97,9 @@ def known_refusal(said: str, *, code: str = "", action: str = "") -> CloudError 
             named = _ACTION.search(said)
             asked = named[1] if named else action
             where = f" ({asked})" if asked else ""
+            what = refusal.message[0].upper() + refusal.message[1:]
             return CloudError(
-                f"AWS refused{where}: {refusal.message}. It said: {_one_line(said or code)}",
+                f"{what}{where}. It said: {_one_line(said or code)}",
                 remedy=refusal.remedy.replace("{action}", f" {asked}" if asked else ""),
             )
     return None

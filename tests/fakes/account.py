@@ -1,0 +1,278 @@
+"""An AWS account in memory, and the provisioner that makes clusters in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tests.fakes.clock import START, HandWoundClock
+from trnctl.errors import NotFoundError, RefusedError, TrnctlError
+from trnctl.findings import Finding
+from trnctl.ports import (
+    Change,
+    ClusterSummary,
+    FileSystem,
+    Fleet,
+    Instance,
+    Observed,
+    Phase,
+    Resource,
+    Stack,
+    StackEvent,
+)
+
+
+@dataclass
+class _Cluster:
+    name: str
+    document: str
+    phase: Phase
+    created: datetime
+    fleet: str = "running"
+    reason: str = ""
+
+
+_STATUSES: dict[Phase, str] = {
+    "creating": "CREATE_IN_PROGRESS",
+    "running": "CREATE_COMPLETE",
+    "create-failed": "ROLLBACK_COMPLETE",
+    "updating": "UPDATE_IN_PROGRESS",
+    "update-failed": "UPDATE_ROLLBACK_COMPLETE",
+    "deleting": "DELETE_IN_PROGRESS",
+    "delete-failed": "DELETE_FAILED",
+}
+
+
+class InMemoryCloud:
+    """An AWS account in memory. Tests put things into it; the in-memory Provisioner makes and unmakes clusters.
+
+    `denied` holds an error that every question raises; `unseen` the kinds that leftovers may not look for.
+    """
+
+    def __init__(self, clock: HandWoundClock | None = None) -> None:
+        self.clock = clock or HandWoundClock()
+        self.denied: TrnctlError | None = None
+        self.unseen: tuple[str, ...] = ()
+        self.deleted_file_systems: list[str] = []
+        self.templates: dict[str, Mapping[str, object]] = {}
+        self._clusters: dict[str, _Cluster] = {}
+        self._instances: dict[str, list[Instance]] = {}
+        self._file_systems: dict[str, list[FileSystem]] = {}
+        self._resources: dict[str, list[Resource]] = {}
+        self._history: dict[str, list[StackEvent]] = {}
+
+    # what tests say
+
+    def has_cluster(self, name: str, phase: Phase = "running", *, fleet: str = "running", reason: str = "") -> None:
+        """There is such a cluster, with a running head node unless it is on its way in or out."""
+        self._clusters[name] = _Cluster(name, "", phase, self.clock.now(), fleet, reason)
+        self.happens(name, name, "AWS::CloudFormation::Stack", _STATUSES[phase], reason)
+        if phase in ("running", "updating", "update-failed"):
+            self.has_instance(name, head_node())
+
+    def has_instance(self, name: str, instance: Instance) -> None:
+        """The cluster has this instance."""
+        self._instances.setdefault(name, []).append(instance)
+
+    def has_file_system(self, name: str, file_system: FileSystem) -> None:
+        """This file system carries the cluster's tag; it outlives the cluster."""
+        self._file_systems.setdefault(name, []).append(file_system)
+
+    def has_leftover(self, name: str, resource: Resource) -> None:
+        """This is left of the cluster."""
+        self._resources.setdefault(name, []).append(resource)
+
+    def happens(self, name: str, logical_id: str, resource_type: str, status: str, reason: str = "") -> None:
+        """A stack event."""
+        event = StackEvent(self.clock.now(), logical_id, resource_type, status, reason, f"physical-{logical_id}")
+        self._history.setdefault(name, []).append(event)
+
+    # the door
+
+    def observe(self, cluster: str) -> Observed:
+        """Stack, fleet and living instances."""
+        self._guard()
+        found = self._clusters.get(cluster)
+        living = tuple(i for i in self._instances.get(cluster, []) if i.state != "terminated")
+        if found is None:
+            return Observed(None, None, living)
+        stack = Stack(cluster, _STATUSES[found.phase], found.phase, found.created, found.reason, "3.16.1")
+        return Observed(stack, Fleet(found.fleet, self.clock.now()) if living else None, living)
+
+    def stack_events(self, cluster: str) -> list[StackEvent]:
+        """Everything that happened to the newest stack of that name."""
+        self._guard()
+        return list(self._history.get(cluster, []))
+
+    def template(self, cluster: str) -> Mapping[str, object] | None:
+        """The template that the test has set in `templates`, else one with a head node only."""
+        self._guard()
+        if cluster not in self._clusters:
+            return None
+        return self.templates.get(cluster, {"Resources": {"HeadNode": {"Type": "AWS::EC2::Instance"}}})
+
+    def file_systems(self, cluster: str) -> list[FileSystem]:
+        """File systems of the cluster that are not deleted."""
+        self._guard()
+        return list(self._file_systems.get(cluster, []))
+
+    def delete_file_system(self, file_system: FileSystem) -> None:
+        """Gone at once; silent when it was."""
+        self._guard()
+        for cluster, found in self._file_systems.items():
+            if any(one.id == file_system.id for one in found):
+                self.deleted_file_systems.append(file_system.id)
+                self._file_systems[cluster] = [one for one in found if one.id != file_system.id]
+
+    def leftovers(self, cluster: str) -> list[Resource]:
+        """Living instances, file systems, and what tests have put there."""
+        self._guard()
+        left = [Resource("instance", i.id, i.type) for i in self._instances.get(cluster, []) if i.state != "terminated"]
+        left += [Resource(f"{f.kind} file system", f.id, f"{f.gib} GiB") for f in self._file_systems.get(cluster, [])]
+        left += self._resources.get(cluster, [])
+        return left + [Resource(kind, "", f"could not look for {kind}: denied") for kind in self.unseen]
+
+    def looked_for(self) -> tuple[str, ...]:
+        """The kinds that leftovers looks for."""
+        return ("instances", "volumes", "file systems")
+
+    def _guard(self) -> None:
+        if self.denied is not None:
+            raise self.denied
+
+    # what the in-memory Provisioner does to it
+
+    def cluster(self, name: str) -> _Cluster | None:
+        """The cluster of that name."""
+        return self._clusters.get(name)
+
+    def clusters(self) -> list[_Cluster]:
+        """All clusters."""
+        return list(self._clusters.values())
+
+    def begin(self, name: str, document: str) -> None:
+        """A new stack of that name; the events of an older one are history."""
+        self._history[name] = []
+        self._clusters[name] = _Cluster(name, document, "creating", self.clock.now(), "running")
+        self.happens(name, name, "AWS::CloudFormation::Stack", "CREATE_IN_PROGRESS")
+
+    def move(self, name: str, phase: Phase, status: str, reason: str = "") -> None:
+        """The stack goes on to another phase."""
+        if name in self._clusters:
+            self._clusters[name].phase, self._clusters[name].reason = phase, reason
+            self.happens(name, name, "AWS::CloudFormation::Stack", status, reason)
+
+    def vanish(self, name: str) -> None:
+        """The stack is deleted, its instances with it."""
+        self.happens(name, name, "AWS::CloudFormation::Stack", "DELETE_COMPLETE")
+        self._clusters.pop(name, None)
+        self._instances[name] = [replace(one, state="terminated") for one in self._instances.get(name, [])]
+
+
+def head_node(state: str = "running", *, public_ip: str = "198.51.100.7") -> Instance:
+    """A head node."""
+    return Instance("i-0aa11bb22cc33dd44", "c5.4xlarge", state, "head", public_ip, "10.0.0.7", launched=START)
+
+
+class InMemoryProvisioner:
+    """Makes clusters in an InMemoryCloud. They take `create_s`, `update_s` and `delete_s` seconds of its clock.
+
+    Tests set what it says: `findings` of every check, `changes` of an update, `create_fails` or `delete_fails` with
+    the reason of the resource that failed.
+    """
+
+    def __init__(self, cloud: InMemoryCloud, *, create_s: float = 600, update_s: float = 300, delete_s: float = 400):
+        self.cloud = cloud
+        self.create_s, self.update_s, self.delete_s = create_s, update_s, delete_s
+        self.findings: list[Finding] = []
+        self.changes: list[Change] = []
+        self.create_fails = ""
+        self.delete_fails = ""
+        self.documents: dict[str, str] = {}
+
+    def create(self, name: str, document: str) -> None:
+        """Start creating; refused when the name is taken or a finding is an error."""
+        self._refuse_errors()
+        if self.cloud.cluster(name):
+            raise RefusedError(f"Cluster {name} already exists.", remedy="Delete it first, or choose another name.")
+        self.documents[name] = document
+        self.cloud.begin(name, document)
+        self.cloud.happens(name, "HeadNode", "AWS::EC2::Instance", "CREATE_IN_PROGRESS")
+        self.cloud.clock.after(self.create_s, lambda: self._created(name))
+
+    def _created(self, name: str) -> None:
+        if self.create_fails:
+            self.cloud.happens(name, "HeadNode", "AWS::EC2::Instance", "CREATE_FAILED", self.create_fails)
+            self.cloud.move(name, "create-failed", "ROLLBACK_COMPLETE", self.create_fails)
+            return
+        self.cloud.happens(name, "HeadNode", "AWS::EC2::Instance", "CREATE_COMPLETE")
+        self.cloud.has_instance(name, head_node())
+        self.cloud.move(name, "running", "CREATE_COMPLETE")
+
+    def check(self, name: str, document: str) -> list[Finding]:
+        """The findings that the test has set."""
+        return list(self.findings)
+
+    def update(self, name: str, document: str) -> list[Change]:
+        """Start updating, when there is something to change."""
+        self._existing(name)
+        self._refuse_errors()
+        if self.changes:
+            self.documents[name] = document
+            self.cloud.move(name, "updating", "UPDATE_IN_PROGRESS")
+            self.cloud.clock.after(self.update_s, lambda: self.cloud.move(name, "running", "UPDATE_COMPLETE"))
+        return list(self.changes)
+
+    def check_update(self, name: str, document: str) -> tuple[list[Change], list[Finding]]:
+        """The changes and findings that the test has set."""
+        self._existing(name)
+        return list(self.changes), list(self.findings)
+
+    def clusters(self) -> list[ClusterSummary]:
+        """All clusters of the account."""
+        found = self.cloud.clusters()
+        return [ClusterSummary(one.name, "us-west-2", _STATUSES[one.phase], "3.16.1") for one in found]
+
+    def describe(self, name: str) -> Mapping[str, object]:
+        """A little of what pcluster tells."""
+        found = self._existing(name)
+        return {"clusterName": name, "clusterStatus": _STATUSES[found.phase], "computeFleetStatus": found.fleet.upper()}
+
+    def events(self, name: str) -> list[StackEvent]:
+        """The stack's events."""
+        self._existing(name)
+        return self.cloud.stack_events(name)
+
+    def set_fleet(self, name: str, running: bool) -> None:
+        """The fleet obeys after ten seconds."""
+        found = self._existing(name)
+        found.fleet = "start_requested" if running else "stop_requested"
+        self.cloud.clock.after(10, lambda: setattr(found, "fleet", "running" if running else "stopped"))
+
+    def delete(self, name: str) -> None:
+        """Start deleting; silent if gone or going."""
+        found = self.cloud.cluster(name)
+        if found is None or found.phase == "deleting":
+            return
+        self.cloud.move(name, "deleting", "DELETE_IN_PROGRESS")
+        self.cloud.clock.after(self.delete_s, lambda: self._deleted(name))
+
+    def _deleted(self, name: str) -> None:
+        if self.delete_fails:
+            self.cloud.happens(name, "PlacementGroup", "AWS::EC2::PlacementGroup", "DELETE_FAILED", self.delete_fails)
+            self.cloud.move(name, "delete-failed", "DELETE_FAILED", self.delete_fails)
+            self.delete_fails = ""
+        else:
+            self.cloud.vanish(name)
+
+    def _existing(self, name: str) -> _Cluster:
+        found = self.cloud.cluster(name)
+        if found is None:
+            raise NotFoundError(f"Cluster {name} does not exist.", remedy="List the clusters: trnctl cluster list.")
+        return found
+
+    def _refuse_errors(self) -> None:
+        errors = [finding for finding in self.findings if finding.level == "error"]
+        if errors:
+            raise RefusedError(errors[0].message, remedy=errors[0].remedy, findings=self.findings)

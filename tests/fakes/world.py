@@ -1,0 +1,56 @@
+"""All doors at once, over one clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.fakes.account import InMemoryCloud, InMemoryProvisioner
+from tests.fakes.clock import HandWoundClock
+from tests.fakes.queue import InMemoryQueue
+from tests.fakes.shell import ScriptedShell
+from trnctl.ports import Instance, JobQueue, Services, Shell
+
+
+@dataclass
+class InMemoryHead:
+    """The head node's door: always the same queue and shell; `asked` lists the instances that were asked for."""
+
+    queue_behind: JobQueue
+    shell_behind: Shell
+    asked: list[Instance] = field(default_factory=list)
+
+    def shell(self, head: Instance) -> Shell:
+        """The Shell on the head node."""
+        self.asked.append(head)
+        return self.shell_behind
+
+    def queue(self, head: Instance) -> JobQueue:
+        """The queue on the head node."""
+        self.asked.append(head)
+        return self.queue_behind
+
+
+class World:
+    """All doors at once, over one clock; `services` bundles them."""
+
+    def __init__(self, *, mount_prefix: str = "", notice: str = "") -> None:
+        self.clock = HandWoundClock()
+        self.cloud = InMemoryCloud(self.clock)
+        self.provisioner = InMemoryProvisioner(self.cloud)
+        self.queue = InMemoryQueue(self.clock)
+        self.local = ScriptedShell()
+        self.head_shell = ScriptedShell()
+        self.head = InMemoryHead(self.queue, self.head_shell)
+        self._mount_prefix, self._notice = mount_prefix, notice
+
+    def services(self) -> Services:
+        """The doors as actions take them."""
+        return Services(
+            provisioner=self.provisioner,
+            cloud=self.cloud,
+            clock=self.clock,
+            local=self.local,
+            head=self.head,
+            mount_prefix=self._mount_prefix,
+            notice=self._notice,
+        )
