@@ -64,7 +64,7 @@ class EmulatedAccount:
             try:
                 answers.append(self._launch_one(cluster, wish))
             except EC2ClientError as error:
-                answers.append(Refusal(wish.name, error.error_type, error.message))
+                answers.append(Refusal(wish.name, str(error.code), str(error.message)))
         if rule is not None:
             zone = self._backends.ec2.get_subnet(wanted[0].subnet).availability_zone
             message = rule.message.format(type=wanted[0].instance_type, zone=zone)

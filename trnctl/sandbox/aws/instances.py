@@ -57,10 +57,11 @@ def run(
         instance_type=type_,
         is_instance_type_default=False,
         key_name=template.get("KeyName"),
+        subnet_id=subnet.id,
         nics=[_interface(first, subnet, interface)],
         private_ip=interface.private_ip_address if interface else None,
         associate_public_ip=False,
-        block_device_mappings=[each for each in template.get("BlockDeviceMappings", []) if "Ebs" in each],
+        block_device_mappings=_volumes(ec2, template),
         region_name=backends.region,
         tags=_tags(template, tags or {}),
     ).instances[0]
@@ -116,6 +117,17 @@ def _interface(first: Mapping[str, Any], subnet: Any, existing: Any) -> dict[str
         "Groups": list(first.get("Groups", [])),
         "DeleteOnTermination": True,
     }
+
+
+def _volumes(ec2: Any, template: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The EBS volumes of the template; one without a size has the image's."""
+    image = ec2.describe_images(ami_ids=[template["ImageId"]])[0]
+    size = image.block_device_mappings[0]["Ebs"]["VolumeSize"]
+    return [
+        {"DeviceName": each["DeviceName"], "Ebs": {"VolumeSize": size, **each["Ebs"]}}
+        for each in template.get("BlockDeviceMappings", [])
+        if "Ebs" in each
+    ]
 
 
 def _tags(template: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, dict[str, str]]:

@@ -63,7 +63,7 @@ def install(deleted: Callable[[str], None]) -> None:
         ec2 = Backends(region).ec2
         subnet = ec2.get_subnet(self.subnet_ids[0])
         interface = ec2.create_network_interface(
-            subnet, None, group_ids=self.security_group_ids or [], description=f"Interface of {self.file_system_id}"
+            subnet, None, group_ids=self.security_group_ids or [], description="Amazon FSx network interface"
         )
         self.network = {
             "VpcId": subnet.vpc_id,
