@@ -69,11 +69,12 @@ def _is_full_run(config: pytest.Config) -> bool:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Fail a full run that passed but left snapshots without a test."""
     config = session.config
+    compared = config.stash[_compared]
     output = getattr(config, "workeroutput", None)
     if output is not None:  # a worker of pytest-xdist hands its names to the controller
-        output["snapshots"] = sorted(config.stash[_compared])
+        output["snapshots"] = sorted(compared)
         return
-    left = orphans(config.stash[_compared]) if exitstatus == pytest.ExitCode.OK and _is_full_run(config) else []
+    left = orphans(compared) if exitstatus == pytest.ExitCode.OK and _is_full_run(config) else []
     if left:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
