@@ -162,7 +162,7 @@ def open_cache(flags: CompilerFlags, sdk: str) -> Cache:
     url = flags.cache_dir or os.environ.get("NEURON_COMPILE_CACHE_URL") or DEFAULT_CACHE
     if url.startswith("s3://"):
         raise SystemExit(
-            f"trnctl sandbox: a compile cache in S3 is not emulated ({url}) — use a path on shared storage"
+            f"trnctl sandbox: a compile cache in S3 ({url}) is not emulated — use a path on shared storage"
         )
     version = compiler_version(sdk)
     build = hashlib.sha256(f"{NOTICE} {version}".encode()).hexdigest()[:8]
