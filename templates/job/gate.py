@@ -1,13 +1,13 @@
 """Say whether all graphs of a compile stage were compiled, and name those that were not.
 
-Runs on the stage's first node, beside run.json, with the time at which the stage began (seconds since 1970) as its
-argument. neuron_parallel_compile of old releases ends with 0 although graphs failed, so two witnesses are heard: the
-summary in each node's log, and the shared cache, where a failed graph leaves a model.log and no model.neff. Exit code 0
-when all is well, 1 otherwise. Needs only Python 3.6.
+    gate.py STARTED CACHE          when the stage began, in seconds since 1970; the folder or URL of the compile cache
+
+Runs on the stage's first node, from the run's folder. neuron_parallel_compile of old releases ends with 0 although
+graphs failed, so two witnesses are heard: the summary in each node's log, and the shared cache, where a failed graph
+leaves a model.log and no model.neff. Exit code 0 when all is well, 1 otherwise. Needs only Python 3.6.
 """
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -68,10 +68,4 @@ def main(folder, cache_url, since):
 
 
 if __name__ == "__main__":
-    sys.exit(
-        main(
-            Path(__file__).resolve().parent,
-            os.environ.get("NEURON_COMPILE_CACHE_URL", ""),
-            float(sys.argv[1]),
-        )
-    )
+    sys.exit(main(Path(__file__).resolve().parent, sys.argv[2], float(sys.argv[1])))

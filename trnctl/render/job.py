@@ -36,6 +36,7 @@ MANIFEST_SCHEMA = 1
 SIGNAL_SECONDS = 120  # USR1 comes so long before the time limit; Slurm may send it up to a minute earlier
 # Slurm's forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours and the like.
 _TIME_LIMIT = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}")
+_CACHE_VARIABLE = "NEURON_COMPILE_CACHE_URL"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -106,6 +107,11 @@ def cache_folder(mount: str) -> str:
     return f"{mount}/trnctl/cache"
 
 
+def _cache(request: JobRequest) -> str:
+    """The run's compile cache: the shared one, unless the user names another."""
+    return request.environment.get(_CACHE_VARIABLE, cache_folder(request.mount))
+
+
 def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dict[str, object]:
     """run.json: what the run is, for `status`, for results.py and for whoever looks years later. It names the user's
     variables without their values, which may be secrets."""
@@ -135,7 +141,7 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "checkpoint": asdict(workload.checkpoint),
         "stages": list(stages),
         "folder": request.folder,
-        "cache": cache_folder(request.mount),
+        "cache": _cache(request),
         "sdk": request.sdk,
         "arguments": dict(request.arguments),
         "environment_names": sorted(request.environment),
@@ -176,8 +182,8 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "code_folder": here,
             "script": workload.script,
             "virtualenv": filled.virtualenv,
-            "cache": cache_folder(request.mount),
-            "environment": list(filled.environment.items()),
+            "cache": _cache(request),
+            "environment": [(_CACHE_VARIABLE, _cache(request)), *filled.environment.items()],
             "reserved_ports": ",".join(map(str, workload.reserved_ports)),
             "master_port": workload.master_port,
             "tools": ("neuron_parallel_compile", "torchrun") if compiling else ("torchrun",),

@@ -1,0 +1,258 @@
+"""The rendered batch scripts, run by a real bash with stand-ins for Slurm and the Neuron tools."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.job_folder import JobFolder, make_job_folder
+from tests.recipes import recipe
+from trnctl.render.job import code_folder
+
+STEPS = r"""
+for step in (1, 2, 3):
+    print(f"LOG Thu Sep 29 22:30:10 2022 - (0, {step}) step_loss : {9 - step:.4f} learning_rate : 1.56e-05 "
+          f"throughput : {100 * step:.2f} ", flush=True)
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobFolder:
+    return make_job_folder(tmp_path)
+
+
+def test_training_starts_torchrun_on_the_script_itself(job: JobFolder) -> None:
+    code, said = job.run("train", STAND_IN=STEPS)
+    assert (code, "stage train of bert-large-1129-a3f" in said) == (0, True), said
+    seen = job.seen()
+    assert seen["argv"][:5] == [
+        "--nproc_per_node=32", "--nnodes=2", "--node_rank=0", "--master_addr=10.0.1.12", "--master_port=2022",
+    ]  # fmt: skip
+    assert seen["argv"][5] == recipe().script
+    assert f"--output_dir={job.folder}/checkpoints" in seen["argv"]
+    assert seen["folder"] == code_folder(str(job.mount), recipe().source)
+    assert seen["environment"]["NEURON_COMPILE_CACHE_URL"] == f"{job.mount}/trnctl/cache"
+    assert seen["environment"]["SRUN_CPUS_PER_TASK"] == "128"
+    ended = job.record("ended/train.json")
+    assert (ended["stage"], ended["exit_code"], ended["node_list"]) == ("train", 0, "n-[1-2]")
+    results = job.record("results.json")
+    assert results["complete"] is True
+    assert (results["steps_done"], results["final_loss"], results["peak_throughput"]) == (3, 6.0, 300.0)
+
+
+def test_the_exit_code_of_the_node_that_failed_is_the_jobs(job: JobFolder) -> None:
+    code, said = job.run("train", STAND_IN=STEPS + "sys.exit(3)")
+    assert code == 3
+    assert "node 0 failed first, with exit code 3: logs/train/node-0.log" in said
+    assert job.record("ended/train.json")["exit_code"] == 3
+    results = job.record("results.json")
+    assert (results["complete"], results["steps_done"]) == (False, 3), "what a failed run reached is kept"
+
+
+def test_a_virtual_environment_is_activated_where_it_is(tmp_path: Path) -> None:
+    job = make_job_folder(tmp_path, workload=replace(recipe(), virtualenv="{mount}/venv"))
+    activate = tmp_path / "venv/bin/activate"
+    activate.parent.mkdir(parents=True)
+    activate.write_text("export ACTIVATED=yes\n")
+    assert job.run("train")[0] == 0
+    assert job.seen()["environment"]["ACTIVATED"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code", "told"),
+    [
+        (lambda job: (Path(code_folder(str(job.mount), recipe().source)) / recipe().script).unlink(), 66, "git clone"),
+        (lambda job: (job.tools / "torchrun").unlink(), 69, "There is no torchrun on n-1."),
+    ],
+)
+def test_what_is_missing_is_told_before_the_nodes_start(
+    job: JobFolder, spoil: Callable[[JobFolder], None], code: int, told: str
+) -> None:
+    spoil(job)
+    ended, said = job.run("train")
+    assert ended == code
+    assert told in said
+    assert not (job.folder / "logs/train/node-0.log").exists()
+    assert job.record("ended/train.json")["exit_code"] == code
+
+
+def test_the_compiler_must_be_there_too(job: JobFolder) -> None:
+    (job.tools / "neuron_parallel_compile").unlink()
+    code, said = job.run("compile")
+    assert (code, "There is no neuron_parallel_compile" in said) == (69, True)
+
+
+def test_a_name_is_resolved_and_no_address_is_no_localhost(job: JobFolder) -> None:
+    code, _ = job.run("train", ADDRESS="localhost")
+    assert (code, job.seen()["argv"][3]) == (0, "--master_addr=127.0.0.1")
+    (job.mount / "seen.json").unlink()
+    code, said = job.run("train", NO_ADDRESS="yes")
+    assert code == 68
+    assert "know no address of n-1" in said
+    assert not (job.mount / "seen.json").exists()
+
+
+def test_ports_are_reserved_beside_those_that_are_and_without_the_right_it_is_told(job: JobFolder) -> None:
+    job.run("train")
+    assert "-q -w net.ipv4.ip_local_reserved_ports=44000,48620" in (job.mount / "seen.json.sysctl").read_text()
+    code, _ = job.run("train", NO_RIGHT="yes")
+    assert code == 0
+    assert job.log("train").count("port 48620 is not reserved on n-1: no right to do so") == 1
+
+
+def checkpoint(job: JobFolder, name: str, whole: bool = True) -> None:
+    path = job.folder / "checkpoints" / name
+    path.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data.pkl", "x" * 1000)
+    if not whole:
+        path.write_bytes(path.read_bytes()[:500])
+
+
+def test_a_run_that_starts_again_goes_on_from_its_newest_whole_checkpoint(job: JobFolder) -> None:
+    job.run("train", STAND_IN="sys.exit(9)")
+    assert "--resume_ckpt" not in job.seen()["argv"]
+    checkpoint(job, "ckpt_900.pt")
+    checkpoint(job, "ckpt_1000.pt")
+    checkpoint(job, "ckpt_1100.pt", whole=False)
+    code, said = job.run("train", SLURM_RESTART_COUNT="1")
+    newest = f"{job.folder}/checkpoints/ckpt_1000.pt"
+    assert (code, f"going on from {newest}" in said) == (0, True)
+    assert job.seen()["argv"][-3:] == ["--resume_ckpt", "--resume_ckpt_path", newest]
+    assert job.log("train").count("stage train starts") == 2, "the log is appended to"
+    assert job.record("results.json")["restarts"] == 1
+
+
+def signalled(job: JobFolder, number: int, stand_in: str) -> tuple[int, str]:
+    """Run training, and send a signal to the batch script alone once its worker has said that it is up."""
+    process = job.start("train", STAND_IN=stand_in)
+    log = job.folder / "logs/train/node-0.log"
+    deadline = time.monotonic() + 30
+    while not (log.exists() and "worker is up" in log.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=60)
+    return process.returncode, said
+
+
+WORKER = """
+import subprocess, signal
+signal.signal(signal.SIGTERM, lambda *_: (worker.terminate(), sys.exit(1)))
+code = '''import signal, sys, time
+{handling}
+print("worker is up", flush=True)
+time.sleep({seconds})
+print("worker went on", flush=True)'''
+worker = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+sys.exit(worker.wait())
+"""
+
+
+def test_a_worker_that_saves_on_usr1_gets_it(tmp_path: Path) -> None:
+    saves = replace(recipe(), checkpoint=replace(recipe().checkpoint, on_signal=True))
+    job = make_job_folder(tmp_path, workload=saves)
+    handling = 'signal.signal(signal.SIGUSR1, lambda *_: (print("worker saves", flush=True), sys.exit(0)))'
+    code, said = signalled(job, signal.SIGUSR1, WORKER.format(handling=handling, seconds=30))
+    assert code == 0, said
+    assert "worker saves" in job.log("train")
+    assert job.record("ended/train.json")["warned"] is True
+    assert job.record("results.json")["complete"] is False, "it saved and left before its last step"
+
+
+def test_a_worker_that_knows_no_usr1_goes_on(job: JobFolder) -> None:
+    code, said = signalled(job, signal.SIGUSR1, WORKER.format(handling="", seconds=1))
+    assert code == 0, said
+    assert "worker went on" in job.log("train")
+    assert "the script does not save on a signal" in said
+    assert job.record("results.json")["complete"] is True
+
+
+def test_term_ends_the_workers_and_is_written_down(job: JobFolder) -> None:
+    code, said = signalled(job, signal.SIGTERM, WORKER.format(handling="", seconds=30))
+    assert code == 143, said
+    assert "worker went on" not in job.log("train")
+    assert job.record("ended/train.json")["exit_code"] == 143
+
+
+def test_the_users_variables_reach_the_workers_and_nothing_else(tmp_path: Path) -> None:
+    mine = {"folder": "/nowhere", "arguments": "none", "IFS": "e", "PYTHONPATH": "/nowhere", "SLURM_JOB_ID": "8"}
+    job = make_job_folder(tmp_path, environment=mine)
+    code, said = job.run("train", STAND_IN=STEPS)
+    assert code == 0, said
+    seen = job.seen()["environment"]
+    assert {name: seen[name] for name in mine} == mine
+    assert job.record("ended/train.json")["job"] == "7"
+    assert job.record("results.json")["steps_done"] == 3
+
+
+def test_the_user_may_name_another_cache(tmp_path: Path) -> None:
+    job = make_job_folder(tmp_path, environment={"NEURON_COMPILE_CACHE_URL": "s3://mine/cache"})
+    code, said = job.run("compile")
+    assert (code, "the cache s3://mine/cache is no folder" in said) == (0, True)
+    assert job.seen()["environment"]["NEURON_COMPILE_CACHE_URL"] == "s3://mine/cache"
+    assert job.record("run.json")["cache"] == "s3://mine/cache"
+
+
+COMPILED = """
+module=$NEURON_COMPILE_CACHE_URL/neuronxcc-2.26.1+abc/MODULE_{name}
+mkdir -p $module; touch $module/model.hlo_module.pb $module/{left}
+echo '||NEURON_PARALLEL_COMPILE||: Total graphs: 1'
+echo '||NEURON_PARALLEL_COMPILE||: Total failed compilations: {failed}'
+"""
+
+
+def test_a_compile_stage_passes_when_every_graph_did(job: JobFolder) -> None:
+    code, said = job.run("compile", COMPILER=COMPILED.format(name="1+a", left="model.neff", failed=0))
+    assert code == 0, said
+    assert "--steps_this_run=5" in job.seen()["argv"]
+    ended = job.record("ended/compile.json")
+    assert (ended["exit_code"], ended["failed_graphs"]) == (0, [])
+    results = job.record("results.json")
+    assert results["compile_s"] is not None
+    assert results["complete"] is False
+
+
+def test_a_failed_graph_fails_the_stage_although_the_compiler_ends_with_0(job: JobFolder) -> None:
+    code, said = job.run("compile", COMPILER=COMPILED.format(name="12+ab", left="model.log", failed=1))
+    assert code == 70
+    log = f"{job.mount}/trnctl/cache/neuronxcc-2.26.1+abc/MODULE_12+ab/model.log"
+    assert f"trnctl: graph failed: MODULE_12+ab (log {log})\n" in said
+    assert job.record("ended/compile.json")["failed_graphs"] == [{"graph": "MODULE_12+ab", "log": log}]
+
+
+def test_a_compilers_own_exit_code_is_kept(job: JobFolder) -> None:
+    failing = COMPILED.format(name="12+ab", left="model.log", failed=1) + "exit 5"
+    code, said = job.run("compile", COMPILER=failing)
+    assert (code, "graph failed: MODULE_12+ab" in said) == (5, True)
+
+
+HOSTILE = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=30) | st.sampled_from(
+    ["$(touch HACKED)", "`touch HACKED`", "a'b\"c", "two\nlines", "\n#SBATCH --uid=0", "'; touch HACKED; '", "\\", "-n",
+     "$HOME", "*", "~", "{steps}", "  ", "!!", "\r", "\x1b[31m", "é€😀", "&&", "a=b", "EOF", "${arguments[@]}"]
+)  # fmt: skip
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(HOSTILE, min_size=15, max_size=25))
+def test_no_value_breaks_or_injects(values: list[str]) -> None:
+    environment = {f"VALUE_{number}": value for number, value in enumerate(values)}
+    arguments = {f"value_{number}": value for number, value in enumerate(values)}
+    with tempfile.TemporaryDirectory(prefix="it's $(id) ") as folder:
+        job = make_job_folder(Path(folder), environment=environment, arguments=arguments)
+        code, said = job.run("train")
+        assert code == 0, said
+        seen = job.seen()
+        assert {name: seen["environment"].get(name) for name in environment} == environment
+        assert [word for word in seen["argv"] if word.startswith("--value_")] == [
+            f"--{name}={value}" for name, value in arguments.items() if value not in {"true", "false"}
+        ]
+        assert not list(Path(folder).rglob("HACKED"))
