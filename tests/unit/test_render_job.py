@@ -59,7 +59,7 @@ def test_a_run_has_its_scripts_and_its_manifest() -> None:
 
 
 def test_the_directives_of_both_jobs() -> None:
-    asked = request(time_limit="8:00:00", exclude="compute1-dy-i1-[3,7]")
+    asked = replace(request(time_limit="8:00:00", exclude="compute1-dy-i1-[3,7]"), constraint="trn1.32xlarge")
     made = files(asked=asked)
     train = directives(made["train.sbatch"].text)
     assert train == {
@@ -71,6 +71,7 @@ def test_the_directives_of_both_jobs() -> None:
         "cpus-per-task": "128",
         "exclusive": "",
         "exclude": '"compute1-dy-i1-[3,7]"',
+        "constraint": "trn1.32xlarge",
         "time": "8:00:00",
         "signal": "B:USR1@120",
         "requeue": "",
@@ -147,7 +148,7 @@ def test_slurms_forms_of_a_time_limit(limit: str) -> None:
     assert directives(files(asked=request(time_limit=limit))["train.sbatch"].text)["time"] == limit
 
 
-@pytest.mark.parametrize("field", ["partition", "exclude"])
+@pytest.mark.parametrize("field", ["partition", "exclude", "constraint"])
 def test_a_directive_takes_no_second_line(field: str) -> None:
     with pytest.raises(UsageError, match="line end"):
         files(asked=replace(request(), **{field: "x\n#SBATCH --nodes=1"}))  # type: ignore[arg-type]  # a text field

@@ -46,6 +46,7 @@ class JobRequest:
 
     `folder` is the run's and `mount` the shared file system's, both absolute and as the nodes see them. `time_limit`
     is Slurm's (minutes, or [days-]hours:minutes:seconds) and holds for each job. `exclude` is a Slurm host list.
+    `constraint` is a Slurm feature that the nodes must have: the instance type, where a partition mixes several.
     `arguments` and `environment` are the user's own, and come after the recipe's. `notice` is said with every result
     when what answers is not AWS. `submitted_at` is ISO 8601 in UTC.
     """
@@ -60,6 +61,7 @@ class JobRequest:
     submitted_at: str
     time_limit: str | None = None
     exclude: str = ""
+    constraint: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, Value] = field(default_factory=dict)
     notice: str = ""
@@ -174,6 +176,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "ranks": layout.ranks_per_node,
             "cpus": facts.vcpus if facts is not None else None,
             "exclude": request.exclude,
+            "constraint": request.constraint,
             "time_limit": request.time_limit,
             "signal_seconds": SIGNAL_SECONDS,
             "folder": request.folder,
