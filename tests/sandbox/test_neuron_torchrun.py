@@ -161,8 +161,24 @@ def test_every_address_becomes_a_loopback_address_of_its_own(tmp_path: Path) -> 
     addresses = {endpoint(f"10.0.0.{last}", 2022, 4, tmp_path).address for last in range(1, 21)}
     assert len(addresses) == 20
     assert all(address.startswith("127.") for address in addresses)
+    named = {endpoint(f"q-dy-i1-{number}", 2022, 4, tmp_path).address for number in range(1, 21)}
+    assert len(named) == 20
     other_cluster = endpoint("10.0.0.1", 2022, 4, tmp_path / "other")
     assert other_cluster.address != endpoint("10.0.0.1", 2022, 4, tmp_path).address
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.1.1", "localhost", socket.gethostname()])
+def test_jobs_whose_nodes_have_the_machines_own_address_are_told_apart(cluster: NeuronCluster, host: str) -> None:
+    """Emulated nodes are registered at Slurm with one address for all, which need not be 127.0.0.1."""
+    first = start(cluster, 0, 2, f"--master_addr={host}", "--rdzv_conf=timeout=20")
+    with pytest.raises(subprocess.TimeoutExpired):
+        first.wait(0.5)
+    nodelist = "q-dy-i1-[5-6]"
+    other = [start(cluster, rank, 2, f"--master_addr={host}", SLURM_JOB_NODELIST=nodelist) for rank in (0, 1)]
+    errors = [node.communicate(timeout=SECONDS)[1] for node in other]
+    assert [node.returncode for node in other] == [0, 0], errors
+    first.kill()
+    first.communicate(timeout=SECONDS)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])

@@ -34,15 +34,28 @@ class Endpoint(NamedTuple):
 
 
 def endpoint(host: str, port: int, nodes: int, cluster: Path) -> Endpoint:
-    """The loopback address behind a master address. One that cannot tell nodes apart (127.0.0.1, as emulated
-    nodes may be registered with) is told apart by the job's node list, or by the node when the job has only one."""
+    """The loopback address behind a master address. One of this machine, as emulated nodes are registered with at
+    Slurm, is the same for all nodes: the job's node list tells jobs apart then, or the node, when a job has one."""
     who = host
-    if host in (_LOOPBACK, "localhost", "::1"):
+    if _is_this_machine(host):
         who = os.environ.get("SLURMD_NODENAME" if nodes == 1 else "SLURM_JOB_NODELIST", "")
         if not who:  # not under Slurm: the address means what it says
             return Endpoint(host, port, _LOOPBACK)
     digest = hashlib.sha256(f"{cluster}|{who}".encode()).digest()
     return Endpoint(host, port, f"127.{digest[0]}.{digest[1]}.{1 + digest[2] % 254}")
+
+
+def _is_this_machine(host: str) -> bool:
+    if host in ("localhost", socket.gethostname()):
+        return True
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            # Numeric only, for no resolver needs to know the names of emulated nodes.
+            address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0][4]
+            probe.bind(address)
+    except OSError:
+        return False
+    return True
 
 
 class Store:
