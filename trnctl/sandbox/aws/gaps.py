@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from moto.cloudformation import models as cloudformation
+from moto.ec2.models import elastic_ip_addresses
 from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.instances import Instance
 from moto.ec2.models.security_groups import SecurityGroup
 from moto.ec2.responses import EC2Response
 from moto.ec2.responses.instances import InstanceResponse
+from moto.ec2.utils import random_public_ip
 from moto.route53.models import FakeZone
 
 from trnctl.sandbox.aws import instances
@@ -40,6 +42,8 @@ def install() -> None:
     SecurityGroup.update_from_cloudformation_json = classmethod(_update_group)
     FakeZone.create_from_cloudformation_json = classmethod(_zone_with_tags)
     FakeZone.delete = _delete_zone
+    # moto's Elastic IPs are loopback addresses (127.…), which a client of the head node would take for its own.
+    elastic_ip_addresses.random_ip = random_public_ip
 
 
 def _nested_output(stack: Any, name: str) -> Any:
@@ -110,6 +114,8 @@ def _delete_interface_for_stack(interface: Any, *_: Any) -> None:
 
 def _update_group(
     cls: Any,
+    /,
+    *,
     original_resource: Any,
     new_resource_name: str,
     cloudformation_json: Any,
@@ -131,9 +137,7 @@ def _zone_with_tags(
     """moto drops HostedZoneTags, by which a cluster's zone is found again."""
     zone = _create_zone(cls, resource_name, cloudformation_json, account_id, region_name, **kwargs)
     tags = cloudformation_json["Properties"].get("HostedZoneTags", [])
-    Backends(region_name).route53.change_tags_for_resource(
-        "hostedzone", zone.id.removeprefix("/hostedzone/"), tags, []
-    )
+    Backends(region_name).route53.change_tags_for_resource("hostedzone", zone.id.removeprefix("/hostedzone/"), tags, [])
     return zone
 
 

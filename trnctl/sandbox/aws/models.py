@@ -156,6 +156,20 @@ class PlacementGroupModel(Plain):
         placement_groups(region).pop(self.id, None)
 
 
+class AddressAssociation(Plain):
+    """An Elastic IP on a network interface: ParallelCluster's `ElasticIp: true` for the head node."""
+
+    @classmethod
+    def make(cls, name: str, properties: Properties, account: str, region: str) -> Self:
+        ec2 = Backends(region).ec2
+        interface = ec2.get_network_interface(properties["NetworkInterfaceId"])
+        address = ec2.associate_address(eni=interface, allocation_id=properties["AllocationId"], reassociate=True)
+        return cls(address.association_id, properties, account, region)
+
+    def delete(self, account: str, region: str) -> None:
+        Backends(region).ec2.disassociate_address(association_id=self.id)
+
+
 def delete_objects(backends: Backends, bucket: str, prefix: str) -> None:
     """Remove all versions of all objects below a prefix."""
     keys = backends.s3.get_bucket(bucket).keys
@@ -178,6 +192,7 @@ _MODELS: Mapping[str, type[Plain]] = {
     "AWS::CloudFormation::WaitConditionHandle": WaitHandle,
     "AWS::CloudWatch::Alarm": Alarm,
     "AWS::CloudWatch::CompositeAlarm": Alarm,
+    "AWS::EC2::EIPAssociation": AddressAssociation,
     "AWS::EC2::PlacementGroup": PlacementGroupModel,
     "AWS::EC2::SecurityGroupEgress": Plain,
     "AWS::FSx::DataRepositoryAssociation": Plain,

@@ -14,6 +14,7 @@ from moto.utilities.utils import get_partition
 from trnctl.sandbox.aws.backends import Backends
 from trnctl.sandbox.aws.models import Plain
 from trnctl.sandbox.aws.progress import ResourceFailed
+from trnctl.sandbox.aws.removals import REMOVALS
 from trnctl.sandbox.aws.seeds import ACCOUNT
 from trnctl.sandbox.aws.templates import with_tags
 
@@ -74,9 +75,12 @@ def delete_resource(stack: Any, name: str) -> None:
     made = known._parsed_resources[name]
     resource = parsing.clean_json(known._resource_json_map[name], known)
     try:
-        known._delete_resource(made, resource)
+        if remove := REMOVALS.get(resource["Type"]):
+            remove(Backends(stack.region_name).ec2, made)
+        else:
+            known._delete_resource(made, resource)
     except Exception as error:
-        if "NotFound" in type(error).__name__ or "NotFound" in str(getattr(error, "error_type", "")):
+        if "NotFound" in str(getattr(error, "code", "")):
             return
         _log.exception("%s of stack %s", name, stack.name)
         raise ResourceFailed(_text(error)) from error
