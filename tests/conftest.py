@@ -60,9 +60,12 @@ def orphans(compared: set[str], folder: Path = SNAPSHOTS) -> list[str]:
 
 
 def _is_full_run(config: pytest.Config) -> bool:
-    chosen = (config.option.keyword, config.option.lf, config.option.last_failed_no_failures == "none")
-    whole = config.args_source is not pytest.Config.ArgsSource.ARGS and config.option.markexpr in {"", "not slow"}
-    return whole and not any(chosen) and not config.option.collectonly
+    chosen = config.option.keyword or config.getoption("lf", False) or config.option.collectonly
+    return (
+        not chosen
+        and config.option.markexpr in {"", "not slow"}
+        and config.args_source is not pytest.Config.ArgsSource.ARGS
+    )
 
 
 @pytest.hookimpl(trylast=True)

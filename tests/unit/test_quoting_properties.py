@@ -26,7 +26,8 @@ TRAPS = (
     "", " ", "no", "Yes", "~", "null", "1e3", "0x1f", "0755", "1:30:00", "2026-11-29", "=", "<<", "*a", "&a", "!x",
     "%x", "@x", "`id`", "$(id)", "${HOME}", "$HOME", "a b", "a\tb", "a\nb", "a\r\nb", "a'b", 'a"b', "a\\", "\\n", "'",
     '"', "\\", "a: b", "a #b", "- a", "[a", "{a", "}}", "{{ x }}", "{% x %}", "#", "a;b", "a&b", "a|b", ">x", "!!",
-    "-n", "--x", "é", "😀", "\u2028", "\ufeff", "\x7f", "\x85", "\xa0", "\ufffe", "\uffff", "\x1b[31m", "\x01", "x" * 3000,
+    "-n", "--x", "é", "😀", "\u2028", "\ufeff", "\x7f", "\x85", "\xa0", "\ufffe", "\uffff", "\x1b[31m", "\x01",
+    "x" * 3000,
 )  # fmt: skip
 CARRIED = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
 ANY = st.one_of(CARRIED, st.sampled_from(TRAPS))
