@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -73,9 +75,7 @@ class JobFolder:
 
     def run(self, stage: str, **environment: str) -> tuple[int, str]:
         """Run a stage's batch script to its end: its exit code and what it said."""
-        process = self.start(stage, **environment)
-        said, _ = process.communicate(timeout=60)
-        return process.returncode, said
+        return end(self.start(stage, **environment))
 
     def seen(self) -> dict[str, Any]:
         """What torchrun was started with: argv, environment, folder."""
@@ -88,6 +88,27 @@ class JobFolder:
     def log(self, stage: str) -> str:
         """The log of node 0."""
         return (self.folder / "logs" / stage / "node-0.log").read_text()
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for a batch script's end: its exit code and what it said. One that hangs is killed, with all it started."""
+    try:
+        said, _ = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        for number in descendants(process.pid):
+            os.kill(number, signal.SIGKILL)
+        raise
+    return process.returncode, said
+
+
+def descendants(root: int) -> list[int]:
+    """A process and all that it started, as ps tells."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, timeout=10, check=True)
+    parents = {int(pid): int(parent) for pid, parent in map(str.split, listed.stdout.splitlines())}
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
 
 
 def make_job_folder(

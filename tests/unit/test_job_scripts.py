@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.job_folder import JobFolder, make_job_folder
+from tests.job_folder import JobFolder, end, make_job_folder
 from tests.recipes import recipe
 from trnctl.render.job import code_folder
 
@@ -140,8 +140,7 @@ def signalled(job: JobFolder, number: int, stand_in: str) -> tuple[int, str]:
     while not (log.exists() and "worker is up" in log.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(number)
-    said, _ = process.communicate(timeout=60)
-    return process.returncode, said
+    return end(process)
 
 
 WORKER = """
