@@ -27,7 +27,7 @@ BIN = Path(sys.executable).parent
 TRNCTL = str(BIN / "trnctl")
 EXAMPLE = ROOT / "examples" / "trn1-16-nodes.yaml"
 RUNS = 7
-UPS = 3
+UPS = 5
 
 # An installed package has its byte code on disk; a checkout keeps none where this variable is set.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -148,7 +148,7 @@ class World:
 
     def connections(self) -> int:
         """How many connections the head node's sshd let in."""
-        return sum(log.read_text().count("Accepted publickey") for log in self.home.glob("clusters/*/log/sshd.log"))
+        return sum(log.read_text().count("Accepted publickey") for log in self.home.glob("clusters/*/log/sshd.out"))
 
 
 @contextmanager
