@@ -44,7 +44,8 @@ class Shell(Protocol):
         ConnectionLost when the way there broke (a remote exit code is returned, not raised)."""
 
     def stream(self, argv: Sequence[str], *, stdin: str | None = None) -> Iterator[str]:
-        """Yield stdout line by line, without line ends, as they come; closing the iterator ends the command.
+        """Yield stdout line by line, without line ends, as they come; closing the iterator ends the command (a
+        remote one when it writes its next line: sshd sends no signal).
         Raises CommandFailed after the last line when the command failed, ConnectionLost when the way broke."""
 
     def interact(self, argv: Sequence[str]) -> int:

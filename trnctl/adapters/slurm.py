@@ -33,6 +33,8 @@ from trnctl.ports import (
 # Reads the script's length, then the script, from stdin; what is left there is the request. So neither of them meets
 # the limit on the length of an argument (128 KiB), and the process list on the head node stays readable.
 _BOOT = "import sys; b = sys.stdin.buffer; n = int(b.readline()); exec(compile(b.read(n), 'queue.py', 'exec'))"
+# The system's own python3 comes first: one that a user has put on PATH may be anything, and slow to start.
+_START = 'exec "$(command -v /usr/bin/python3 || command -v python3 || echo python3)" -I -c "$0" "$1"'
 _SEPARATOR = "\x1f"
 _MARK = "trnctl "
 _LONG = 10 * 365 * 86400  # seconds; Slurm prints the time since 1970 for a job that never started
@@ -83,7 +85,7 @@ class SlurmQueue:
             jobs=parse_jobs(answer["jobs"], parse_restarts(answer["restarts"])),
             nodes=parse_nodes(answer["nodes"]),
             runs=tuple(parse_run(record) for record in answer["runs"]),
-            slurm_version=answer["version"].strip().removeprefix("slurm").strip(),
+            slurm_version=answer["version"].split()[-1] if answer["version"].strip() else "",  # `slurm-wlm 22.05.8`
         )
 
     def cancel(self, run: str, runs_folder: str) -> list[str]:
@@ -128,9 +130,8 @@ class SlurmQueue:
 
     def _events(self, request: dict[str, Any]) -> Iterator[FollowEvent]:
         """One connection's events; keeps in `request` from where another one would go on."""
-        argv = ["python3", "-c", _BOOT, "follow"]
         try:
-            for line in self._shell.stream(argv, stdin=self._stdin(request)):
+            for line in self._shell.stream(_command("follow"), stdin=self._stdin(request)):
                 message = parse_message(line)
                 if message is None:
                     continue
@@ -145,11 +146,15 @@ class SlurmQueue:
             raise _no_answer("follow", error.completed) from error
 
     def _ask(self, verb: str, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
-        done = self._shell.run(["python3", "-c", _BOOT, verb], stdin=self._stdin(request), timeout=timeout)
+        done = self._shell.run(_command(verb), stdin=self._stdin(request), timeout=timeout)
         return parse_reply(verb, done)
 
     def _stdin(self, request: Mapping[str, Any]) -> str:
         return f"{len(self._script.encode())}\n{self._script}{json.dumps(request)}"
+
+
+def _command(verb: str) -> list[str]:
+    return ["/bin/sh", "-c", _START, _BOOT, verb]
 
 
 def parse_message(line: str) -> dict[str, Any] | None:
@@ -176,7 +181,7 @@ def parse_reply(verb: str, done: Completed) -> dict[str, Any]:
 
 def _no_answer(verb: str, done: Completed) -> ToolError:
     words = [line for line in done.stderr.splitlines() if line.strip()] or ["(nothing)"]
-    if done.returncode == 127 or "python3: command not found" in done.stderr:
+    if done.returncode == 127 or "python3: not found" in done.stderr:
         return ToolError(
             f"The head node has no python3. It said: {words[-1].strip()}",
             remedy="Install python3 on the head node: trnctl ssh -- sudo apt-get install -y python3.",
@@ -242,11 +247,17 @@ def sbatch_remedy(said: str) -> str:
 
 
 def parse_jobs(text: str, restarts: Mapping[str, int]) -> tuple[Job, ...]:
-    """squeue's lines, fields in the order of the script's JOB_FORMAT; a line with another number of them is left out.
+    """squeue's lines by job id, fields in the order of the script's JOB_FORMAT; other lines are left out.
 
     While a job completes, Slurm counts only the nodes that are still busy with it.
     """
-    return tuple(_job(row, restarts) for line in text.splitlines() if len(row := line.split(_SEPARATOR)) == 10)
+    rows = [row for line in text.splitlines() if len(row := line.split(_SEPARATOR)) == 10]
+    return tuple(sorted((_job(row, restarts) for row in rows), key=_by_id))
+
+
+def _by_id(job: Job) -> tuple[int, str]:
+    """By number; an array's job is called 12_3."""
+    return int(re.match(r"\d*", job.id)[0] or 0), job.id  # type: ignore[index]  # it matches every text
 
 
 def _job(row: list[str], restarts: Mapping[str, int]) -> Job:

@@ -1,0 +1,95 @@
+"""What every Cloud must do."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from trnctl.ports import Cloud
+
+
+class CloudBench(Protocol):
+    """A Cloud, and the ways of a test to put things behind it."""
+
+    cloud: Cloud
+
+    def has_cluster(self, name: str) -> None:
+        """A complete stack and fleet, a head node, one node of queue compute1, resource i1, and one terminated."""
+
+    def has_file_system(self, name: str) -> str:
+        """A file system of 1200 GiB with the cluster's tag; its id."""
+
+    def removes_stack(self, name: str) -> None:
+        """The stack is deleted; its instances are terminated."""
+
+
+class CloudContract:
+    """Give a fixture `bench` with an empty account."""
+
+    def test_nothing_is_there(self, bench: CloudBench) -> None:
+        observed = bench.cloud.observe("nobody")
+        assert (observed.stack, observed.fleet, observed.instances) == (None, None, ())
+        assert bench.cloud.stack_events("nobody") == []
+        assert bench.cloud.file_systems("nobody") == []
+        assert [resource for resource in bench.cloud.leftovers("nobody") if resource.id] == []
+
+    def test_observe(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        observed = bench.cloud.observe("demo")
+        assert observed.stack is not None
+        assert (observed.stack.name, observed.stack.phase, observed.stack.version) == ("demo", "running", "3.16.1")
+        assert observed.stack.created.tzinfo is not None
+        assert observed.fleet is not None
+        assert observed.fleet.status == "running"
+        by_role = {instance.role: instance for instance in observed.instances}
+        assert len(observed.instances) == 2
+        assert by_role["head"].public_ip
+        assert by_role["head"].launched is not None
+        assert (by_role["compute"].queue, by_role["compute"].compute_resource) == ("compute1", "i1")
+        assert by_role["compute"].type == "trn1.32xlarge"
+
+    def test_clusters_do_not_mix(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        bench.has_cluster("demo-2")
+        assert len(bench.cloud.observe("demo").instances) == 2
+        assert bench.cloud.observe("dem").stack is None
+
+    def test_stack_events_oldest_first(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        events = bench.cloud.stack_events("demo")
+        assert events
+        assert [event.at for event in events] == sorted(event.at for event in events)
+
+    def test_the_events_of_a_stack_just_deleted(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        bench.removes_stack("demo")
+        assert bench.cloud.observe("demo").stack is None
+        assert bench.cloud.stack_events("demo")[-1].status == "DELETE_COMPLETE"
+
+    def test_a_file_system_outlives_its_cluster_until_deleted(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        wanted = bench.has_file_system("demo")
+        bench.removes_stack("demo")
+        [found] = bench.cloud.file_systems("demo")
+        assert (found.id, found.kind, found.gib) == (wanted, "fsx-lustre", 1200)
+        assert wanted in [resource.id for resource in bench.cloud.leftovers("demo")]
+        bench.cloud.delete_file_system(found)
+        assert bench.cloud.file_systems("demo") == []
+        bench.cloud.delete_file_system(found)  # again: silent
+        assert wanted not in [resource.id for resource in bench.cloud.leftovers("demo")]
+
+    def test_living_instances_are_leftovers(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        living = {instance.id for instance in bench.cloud.observe("demo").instances}
+        assert living <= {resource.id for resource in bench.cloud.leftovers("demo")}
+        bench.removes_stack("demo")
+        assert not living & {resource.id for resource in bench.cloud.leftovers("demo")}
+
+    def test_the_template_of_a_stack(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        template = bench.cloud.template("demo")
+        assert template is not None
+        assert "Resources" in template
+        assert bench.cloud.template("nobody") is None
+
+    def test_looked_for_is_words(self, bench: CloudBench) -> None:
+        assert "instances" in bench.cloud.looked_for()
