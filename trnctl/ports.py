@@ -207,6 +207,10 @@ class Cloud(Protocol):
     def delete_file_system(self, file_system: FileSystem) -> None:
         """Start deleting one; silent if it is already gone."""
 
+    def delete_beside(self, resource: Resource) -> bool:
+        """Delete a security group or network interface that a retained file system kept alive, once that is gone;
+        True when it is gone. Other kinds are left alone, and so is what AWS says is still in use."""
+
     def leftovers(self, cluster: str) -> list[Resource]:
         """Everything outside a living stack that still carries the cluster's tag or name and could cost or block:
         instances, volumes, interfaces, security groups, placement groups, file systems, log groups,

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 TARGETS = ("aws", "sandbox")
 NOTICE = "sandbox: AWS and the Neuron tools are emulated; pcluster, Slurm and ssh are real"
-# The login user of ParallelCluster's images, by os (its documentation, "Connect to a cluster").
-_USERS = {"ubuntu": "ubuntu", "alinux": "ec2-user", "rhel": "ec2-user", "rocky": "rocky"}
 
 
 def chosen_target(sandbox: bool) -> str:
@@ -56,9 +54,11 @@ def open_services(target: str, *, region: str, cluster: str, spec: ClusterSpec |
     """The doors for one cluster; nothing is connected yet."""
     if target == "sandbox":
         return _sandbox_services(region, cluster, spec)
-    environ = {**os.environ, "AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    # This process's own environment, so that boto3 finds credentials wherever it always does.
+    os.environ.update({"AWS_REGION": region, "AWS_DEFAULT_REGION": region})
     if profile:
-        environ["AWS_PROFILE"] = profile
+        os.environ["AWS_PROFILE"] = profile
+    environ = os.environ
     return _services(environ, region, spec, profile=profile, ssh=_aws_ssh(spec, region, profile))
 
 
@@ -69,7 +69,6 @@ def _services(
     *,
     ssh: Callable[[Instance], tuple[str, SshOptions]],
     profile: str | None = None,
-    endpoint: str | None = None,
     mount_prefix: str = "",
     notice: str = "",
 ) -> Services:
@@ -84,7 +83,7 @@ def _services(
     executable = spec.pcluster.executable if spec else "pcluster"
     return Services(
         provisioner=PclusterProvisioner(local, region=region, executable=executable),
-        cloud=BotoCloud(region=region, profile=profile, endpoint_url=endpoint),
+        cloud=BotoCloud(region=region, profile=profile, environ=environ),
         clock=SystemClock(),
         local=local,
         head=SshDoor(local, ssh),
@@ -121,6 +120,7 @@ def _aws_ssh(
 
     def way(head: Instance) -> tuple[str, SshOptions]:
         from trnctl.adapters.ssh_shell import SshOptions, session_manager_proxy
+        from trnctl.specs.cluster import login_user
 
         by_ssm = bool(spec and spec.head_node.ssm and not spec.head_node.ssh_from)
         key = spec.head_node.ssh_key if spec else None
@@ -134,11 +134,6 @@ def _aws_ssh(
         return (head.id if by_ssm else head.public_ip or head.private_ip), options
 
     return way
-
-
-def login_user(system: str) -> str:
-    """The login user of ParallelCluster's images for an `os` word."""
-    return next((user for prefix, user in _USERS.items() if system.startswith(prefix)), "ec2-user")
 
 
 def _state_folder() -> Path:
@@ -156,7 +151,7 @@ def _sandbox_services(region: str, cluster: str, spec: ClusterSpec | None) -> Se
     from trnctl.sandbox.aws.environment import pcluster_environment
 
     world = require_sandbox()
-    environ = {**os.environ, **pcluster_environment(world.endpoint, region, world.home)}
+    environ = pcluster_environment(world.endpoint, region, world.home)
 
     def way(head: Instance) -> tuple[str, SshOptions]:
         from trnctl.adapters.ssh_shell import SshOptions
@@ -167,7 +162,6 @@ def _sandbox_services(region: str, cluster: str, spec: ClusterSpec | None) -> Se
         environ,
         region,
         spec,
-        endpoint=world.endpoint,
         ssh=way,
         mount_prefix=home.mount_prefix(world.home, cluster),
         notice=NOTICE,
@@ -188,8 +182,17 @@ def sandbox_up(
     *, region: str | None, spec: ClusterSpec | None, resource_seconds: float, boot_seconds: float, steps: int
 ) -> Sandbox:
     """Start the world, with what the cluster file names in it; a world that is up is left as it is."""
+    from trnctl.sandbox import home, lifecycle
+    from trnctl.sandbox.named import seeds_of
 
-    raise NotImplementedError
+    return lifecycle.up(
+        home.home_folder(os.environ),
+        region=region or "us-west-2",
+        resource_seconds=resource_seconds,
+        boot_seconds=boot_seconds,
+        steps=steps,
+        seeds=seeds_of(spec) if spec else None,
+    )
 
 
 def sandbox_down() -> list[str]:

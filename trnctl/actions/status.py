@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from trnctl.actions.runs import OpenCluster
 from trnctl.errors import NotFoundError, ToolError
 from trnctl.findings import Finding
 from trnctl.plan.cost import Spent, spent
-from trnctl.plan.progress import Progress, parse_progress
+from trnctl.plan.progress import parse_progress
 from trnctl.ports import ENDED, Instance, Job, NodeGroup, Observed, QueuePicture, RunRecord
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -173,49 +176,66 @@ def summarize(picture: QueuePicture, now: datetime) -> list[RunStatus]:
     return sorted(runs, key=lambda run: run.over)
 
 
-def current_stage(record: RunRecord, jobs: Mapping[str, Job]) -> tuple[str, str, Job | None]:
-    """Which stage matters, its state in one word, and its job if the queue still knows it.
+@dataclass(frozen=True)
+class StageNow:
+    """The stage of a run that matters now: its state in one word, why, and its job while Slurm still knows it."""
 
-    A finished job leaves the queue after some minutes (MinJobAge); then what its exit trap wrote decides. A train
-    job that was cancelled since its compile job failed shows as the compile stage's failure.
+    stage: str
+    state: str
+    reason: str = ""
+    job: Job | None = None
+
+
+def current_stage(record: RunRecord, jobs: Mapping[str, Job]) -> StageNow:
+    """The first stage that is alive or did not complete, else the last.
+
+    Slurm forgets a finished job after some minutes (MinJobAge); then what its exit trap wrote decides. A train job
+    that was cancelled because its compile job failed thus shows as the compile stage's failure.
     """
+    if record.refused and not record.jobs:
+        return StageNow("submit", "failed", record.refused)
     names = [str(stage) for stage in _list(record.manifest.get("stages"))] or list(record.jobs)
+    now = StageNow("", "unknown")
     for stage in names:
         job = jobs.get(record.jobs.get(stage, ""))
-        ended = record.ended.get(stage)
-        if job is not None and not job.ended:
-            return stage, job.state, job
-        if ended is not None and ended.get("exit_code") not in {0, None}:
-            state = job.state if job is not None and job.state != "completed" else "failed"
-            return stage, state, job
-        if job is not None and job.state != "completed":
-            return stage, job.state, job
-        if job is None and ended is None:
-            return stage, "unknown" if record.jobs else "preparing", None
-    return (names[-1], "completed", jobs.get(record.jobs.get(names[-1], ""))) if names else ("", "unknown", None)
+        now = _stage_now(stage, job, record.ended.get(stage))
+        if now.state != "completed":
+            return now
+    return now
+
+
+def _stage_now(stage: str, job: Job | None, note: Mapping[str, object] | None) -> StageNow:
+    """One stage, from Slurm while the job lives, from its own note when it is over."""
+    if job is not None and not job.ended:
+        return StageNow(stage, job.state, job.reason, job)
+    if note is not None and "state" in note:
+        return StageNow(stage, str(note["state"]), str(note.get("reason", "")), job)
+    if note is not None and note.get("exit_code") != 0:
+        state = job.state if job is not None and job.state != "completed" else "failed"
+        return StageNow(stage, state, f"exit code {note.get('exit_code')}", job)
+    if note is not None:
+        return StageNow(stage, "completed", "", job)
+    return StageNow(stage, job.state, job.reason, job) if job is not None else StageNow(stage, "unknown")
 
 
 def _summary(record: RunRecord, jobs: Mapping[str, Job]) -> RunStatus:
-    stage, state, job = current_stage(record, jobs)
-    manifest = record.manifest
-    log = record.logs.get("logs/train/node-0.log", "") if stage == "train" else ""
-    seen: Progress = parse_progress(manifest, log)
-    steps = seen.steps
-    eta = None
+    now, manifest, reached = current_stage(record, jobs), record.manifest, record.results or {}
+    seen = parse_progress(manifest, record.logs.get("train/node-0.log", "") if now.stage == "train" else "")
     batch = _whole(_mapping(manifest.get("layout")).get("global_batch"))
-    if state == "running" and seen.throughput and steps and seen.step is not None:
-        eta = int((steps - seen.step) * batch / seen.throughput)
+    eta = None
+    if now.state == "running" and seen.throughput and seen.steps and seen.step is not None:
+        eta = int((seen.steps - seen.step) * batch / seen.throughput)
     return RunStatus(
         run=record.run,
         workload=str(manifest.get("workload", "")),
-        stage=stage,
-        state=state,
-        reason=job.reason if job else "",
+        stage=now.stage,
+        state=now.state,
+        reason=now.reason,
         nodes=_whole(manifest.get("nodes")),
-        elapsed_s=job.elapsed_s if job else 0,
-        step=seen.step,
-        steps=steps,
-        throughput=seen.throughput,
+        elapsed_s=now.job.elapsed_s if now.job else 0,
+        step=seen.step if seen.step is not None else _number(reached.get("steps_done"), int),
+        steps=seen.steps,
+        throughput=seen.throughput or _number(reached.get("average_throughput"), float),
         unit=str(manifest.get("unit", "")),
         eta_s=eta,
         jobs=record.jobs,
@@ -232,3 +252,8 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+def _number(value: object, kind: type[Number]) -> Number | None:
+    """A number of results.json, None when it is not there (a stage that never ran writes null)."""
+    return kind(value) if isinstance(value, int | float) else None

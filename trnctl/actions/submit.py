@@ -84,7 +84,7 @@ def plan_submit(
             remedy="submit to a cluster with platform: parallelcluster",
         )
     queue, instance_type = pick_queue(spec, workload, wishes.queue)
-    layout = resolve(workload, instance_type, wishes.nodes or workload.nodes, wishes.scaling)
+    layout = resolve(workload, instance_type, workload.nodes if wishes.nodes is None else wishes.nodes, wishes.scaling)
     check_queue(layout, queue, instance_type)
     if not _RUN_NAME.fullmatch(run):
         raise UsageError(
@@ -104,6 +104,7 @@ def plan_submit(
         arguments=wishes.arguments or {},
         sdk=spec.neuron_sdk,
         instance_type=instance_type,
+        constraint=instance_type if len({r.instance_type for r in queue.compute_resources}) > 1 else "",
         notice=facts.notice,
         submitted_at=now.isoformat(timespec="seconds"),
         compile=wishes.compile != "skip" and workload.compile != "none",

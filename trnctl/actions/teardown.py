@@ -130,8 +130,8 @@ def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -
         deleted += [f"{one.kind} {one.id}" for one in plan.lost]
     if delete_storage:
         deleted += _delete_storage(plan.kept, name, services)
-    kept = services.cloud.file_systems(name)
-    yield _proof(name, services, deleted, kept=() if delete_storage else kept)
+        deleted += [words(one) for one in services.cloud.leftovers(name) if services.cloud.delete_beside(one)]
+    yield _proof(name, services, deleted, kept=() if delete_storage else services.cloud.file_systems(name))
 
 
 def delete_stack(name: str, services: Services) -> Iterator[Progress]:
@@ -179,7 +179,9 @@ def _proof(name: str, services: Services, deleted: Sequence[str], kept: Sequence
 
 
 def words(resource: Resource) -> str:
-    """One resource in words."""
+    """One resource in words; without an id, its detail says why it could not be looked for."""
+    if not resource.id:
+        return resource.detail
     detail = f" ({resource.detail})" if resource.detail else ""
     cost = f": ${resource.monthly_usd:,.0f} a month" if resource.monthly_usd else ""
     return f"{resource.kind} {resource.id}{detail}{cost}"

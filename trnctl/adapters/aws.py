@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _CLUSTER_FILTER = f"tag:{records.CLUSTER_TAG}"
 _LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
-_GONE = ("FileSystemNotFound", "InvalidVolume.NotFound", "MountTargetNotFound")
+_GONE = (
+    "FileSystemNotFound", "InvalidVolume.NotFound", "MountTargetNotFound", "InvalidGroup.NotFound",
+    "InvalidNetworkInterfaceID.NotFound",
+)  # fmt: skip
 
 
 class BotoCloud:
@@ -75,12 +78,12 @@ class BotoCloud:
         return []
 
     def template(self, cluster: str) -> Mapping[str, object] | None:
-        """The stack's template; see `ports.Cloud.template`. boto3 parses the JSON that ParallelCluster uploaded."""
+        """The stack's template; see `ports.Cloud.template`."""
         try:
             body = self._call("cloudformation", "get_template", StackName=cluster)["TemplateBody"]
         except _NoSuchThing:
             return None
-        return body if isinstance(body, Mapping) else None
+        return records.template_of(body)
 
     def file_systems(self, cluster: str) -> list[FileSystem]:
         """Shared file systems and volumes that carry the cluster's tag; the root volumes of its nodes are none."""
@@ -109,6 +112,23 @@ class BotoCloud:
                 self._call("efs", "delete_file_system", FileSystemId=file_system.id)
         except _NoSuchThing:
             return
+
+    def delete_beside(self, resource: Resource) -> bool:
+        """Delete what a file system kept alive beside it; see `ports.Cloud.delete_beside`."""
+        wanted = {
+            "security group": ("delete_security_group", "GroupId"),
+            "network interface": ("delete_network_interface", "NetworkInterfaceId"),
+        }.get(resource.kind)
+        if wanted is None or not resource.id:
+            return False
+        operation, parameter = wanted
+        try:
+            self._call("ec2", operation, **{parameter: resource.id})
+        except _NoSuchThing:
+            return True
+        except CloudError:  # in use, or not ours to delete: it stays in the list of what is left, which is the truth
+            return False
+        return True
 
     def leftovers(self, cluster: str) -> list[Resource]:
         """What still carries the cluster's tag or name; see `ports.Cloud.leftovers`.

@@ -107,6 +107,25 @@ def event_of(item: Mapping[str, Any]) -> StackEvent:
     )
 
 
+def template_of(body: object) -> Mapping[str, object] | None:
+    """A template as CloudFormation gives it back: boto3 has parsed JSON already, YAML comes as the text that it was.
+
+    Only the shape matters here, so CloudFormation's short tags (`!Ref`) are read as nothing.
+    """
+    if isinstance(body, str):
+        import yaml
+
+        class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
+            pass
+
+        Loader.add_multi_constructor("!", lambda _loader, _suffix, _node: None)
+        try:
+            body = yaml.load(body, Loader)  # noqa: S506  # a SafeLoader with one harmless tag
+        except yaml.YAMLError:
+            return None
+    return body if isinstance(body, Mapping) else None
+
+
 def lustre_of(item: Mapping[str, Any]) -> FileSystem:
     """An FSx for Lustre file system."""
     deployment = (item.get("LustreConfiguration") or {}).get("DeploymentType") or ""

@@ -188,12 +188,22 @@ class ClusterSpec:
 
     @property
     def shared_mount(self) -> str:
-        """Where run folders live: the first shared file system, `/home` (NFS from the head node) without one."""
+        """Where run folders live: the first shared file system; without one the login user's home, which
+        ParallelCluster shares from the head node over NFS."""
         for kind in ("fsx", "efs", "ebs"):
             for storage in self.storage:
                 if storage.kind == kind:
                     return storage.mount
-        return "/home"
+        return f"/home/{login_user(self.os)}"
+
+
+# The login user of an image by how its os begins (ParallelCluster's documentation, "Connecting to a cluster").
+_USERS = {"ubuntu": "ubuntu", "rocky": "rocky"}
+
+
+def login_user(system: str) -> str:
+    """The login user of ParallelCluster's images for an `os` word."""
+    return next((user for start, user in _USERS.items() if system.startswith(start)), "ec2-user")
 
 
 @dataclass(frozen=True)
