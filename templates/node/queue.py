@@ -400,7 +400,7 @@ class Log:
         self.stage, self.name, self.path, self.offset, self.rest = stage, name, path, offset, b""
 
     def read(self, last):
-        """The next whole lines; with `last`, at the end of the file, also a line that has no end yet. None = no more.
+        """The next whole lines, each with the offset behind it; None = no more. With `last` also a line without an end.
 
         A carriage return ends a line too: progress bars write nothing else for hours.
         """
@@ -414,13 +414,16 @@ class Log:
             return None
         if not data and not (last and self.rest):
             return None
+        begin, text = self.offset - len(self.rest), self.rest + data
         self.offset += len(data)
-        lines = re.split(b"\r?\n|\r(?!$)", self.rest + data)
-        self.rest = lines.pop()
+        ends = list(re.finditer(b"\r?\n|\r(?!$)", text))
+        starts = [0] + [end.end() for end in ends]
+        lines = [(text[at : end.start()], begin + end.end()) for at, end in zip(starts, ends)]  # noqa: B905  strict= needs Python 3.10
+        self.rest = text[starts[-1] :]
         if (last and not data) or len(self.rest) > 65536:
-            lines.append(self.rest)
+            lines.append((self.rest, self.offset))
             self.rest = b""
-        return [line.decode("utf-8", "replace") for line in lines]
+        return [(line.decode("utf-8", "replace"), behind) for line, behind in lines]
 
 
 def follow(request):
@@ -475,10 +478,9 @@ def drain(logs, last):
     for log in logs:
         lines = log.read(last)
         while lines is not None:
-            for text in lines:
-                emit({"stage": log.stage, "log": log.name, "text": text})
+            for text, behind in lines:
+                emit({"stage": log.stage, "log": log.name, "text": text, "next": behind})
                 wrote = True
-            emit({"log": log.name, "next": log.offset - len(log.rest)})
             lines = log.read(last)
     return wrote
 

@@ -90,7 +90,7 @@ class SmallSlurm:
         for name in self._names:
             (self.root / "spool" / name).mkdir()
             self._processes.append(self._start("slurmd", "-D", "-N", name))
-        self._wait_for_nodes()
+        self.wait_for_nodes()
 
     def start_controller(self) -> None:
         """Start slurmctld (again)."""
@@ -159,7 +159,8 @@ class SmallSlurm:
         assert found is not None, program
         return found
 
-    def _wait_for_nodes(self) -> None:
+    def wait_for_nodes(self) -> None:
+        """Until all are idle."""
         deadline = time.monotonic() + 20
         said = ""
         while time.monotonic() < deadline:

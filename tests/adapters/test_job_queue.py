@@ -256,23 +256,23 @@ def test_a_cancelled_running_job_writes_its_own_end(here: SlurmBench) -> None:
 
 
 def test_what_slurm_will_forget_is_written_down(here: SlurmBench, slurm: SmallSlurm) -> None:
-    """A node goes down under a job that may not be requeued: its exit trap cannot tell."""
-    submission = replace(here.submission(new_run(), seconds=60), sbatch_args=("--no-requeue",))
+    """A node goes down under a job that has no exit trap and may not be requeued."""
+    script = File("compile.sbatch", "#!/bin/bash\n#SBATCH --no-requeue --output=/dev/null\nsleep 60\n")
+    submission = here.submission(new_run())
+    submission = replace(submission, files=(*submission.files, script))
     here.queue.submit(submission)
     for event in here.queue.follow(submission.run, here.runs_folder):
-        if isinstance(event, LogLine):
+        if isinstance(event, StageState) and event.state == "running":
             break
-    (Path(submission.folder) / "ended").chmod(0o755)
-    [job] = [job for job in here.queue.observe(here.runs_folder).jobs if job.stage == "compile" and job.node_list]
-    slurm.call("scontrol", "update", f"nodename={job.node_list}", "state=down", "reason=power")
-    try:
-        *_, last = here.queue.follow(submission.run, here.runs_folder)
-        assert isinstance(last, RunOver)
-        assert last.states["compile"] == "node-fail"
-        ended = here.queue.observe(here.runs_folder, run=submission.run).runs[0].ended["compile"]
-        assert ended.get("state", "node-fail") == "node-fail"
-    finally:
-        slurm.call("scontrol", "update", f"nodename={job.node_list}", "state=resume")
+    [node] = [job.node_list for job in here.queue.observe(here.runs_folder).jobs if job.state == "running"]
+    slurm.call("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
+    *_, last = here.queue.follow(submission.run, here.runs_folder)
+    assert last == RunOver({"compile": "node-fail", "train": "cancelled"})
+    [record] = here.queue.observe(here.runs_folder, run=submission.run).runs
+    note = json.loads((Path(submission.folder) / "ended" / "compile.json").read_text())
+    assert (note["slurm_state"], note["job"]) == ("NODE_FAIL", record.jobs["compile"])
+    assert (record.ended["compile"]["state"], record.ended["compile"]["by"]) == ("node-fail", "slurm")
+    slurm.wait_for_nodes()
 
 
 def test_follow_from_the_end_and_one_node(here: SlurmBench) -> None:
@@ -360,11 +360,7 @@ def test_slurm_that_is_down_is_told_at_once(tmp_path_factory: pytest.TempPathFac
         assert "slurmctld" in caught.value.remedy
     finally:
         slurm.start_controller()
-        slurm.call("scontrol", "ping")
-        for _ in range(100):
-            if "is UP" in slurm.call("scontrol", "ping"):
-                break
-            time.sleep(0.1)
+        slurm.wait_for_nodes()
 
 
 # ------------------------------------------------------------------------------------- over a scripted shell
@@ -410,7 +406,7 @@ def test_no_python_there() -> None:
 def test_a_crash_there_quotes_its_last_line() -> None:
     with ScriptedShell() as shell:
         shell.on("observe", returncode=1, stderr="Traceback (most recent call last):\n  …\nMemoryError\n")
-        with pytest.raises(ToolError, match="exit code 1.*MemoryError"):
+        with pytest.raises(ToolError, match=r"exit code 1.*MemoryError"):
             SlurmQueue(shell, SCRIPT).observe("/fsx/runs")
 
 

@@ -137,11 +137,11 @@ class SlurmQueue:
                     continue
                 if "error" in message:
                     raise refusal(message["error"])
-                if "next" in message:
-                    request["offsets"][message["log"]] = message["next"]
                 event = parse_event(message)
                 if event is not None:
                     yield event
+                if "next" in message:
+                    request["offsets"][message["log"]] = message["next"]
         except CommandFailed as error:
             raise _no_answer("follow", error.completed) from error
 
@@ -340,7 +340,7 @@ def parse_run(record: Mapping[str, Any]) -> RunRecord:
 
 
 def parse_event(message: Mapping[str, Any]) -> FollowEvent | None:
-    """A message of `follow` as an event; None for a heartbeat and for a bookmark."""
+    """A message of `follow` as an event; None for a heartbeat."""
     if "text" in message:
         return LogLine(message["stage"], message["log"], message["text"])
     if "state" in message:
