@@ -10,7 +10,7 @@ from rich.text import Text
 
 from trnctl.cli.output import Screen, finding_line
 from trnctl.cli.progress import readable
-from trnctl.cli.words import clock, duration, gib, money, plural
+from trnctl.cli.words import clock, duration, gib, plural
 from trnctl.errors import LeftoverError
 
 if TYPE_CHECKING:
@@ -180,20 +180,11 @@ def proof(screen: Screen, shown: Proof, cluster: str) -> None:
         screen.data(shown.as_json())
     else:
         for word, things in (("deleted", shown.deleted), ("kept", shown.kept), ("left", shown.left)):
-            screen.out.print(
-                Text(f"{word:<8} {len(things)}" + (f"   {'; '.join(things)}" if things else "")), overflow="fold"
-            )
-        screen.say(
-            f"Looked for: {', '.join(shown.looked_for)}."
-            + ("" if shown.left else " Nothing else carries this cluster's tag.")
-        )
+            screen.field(word, f"{len(things)}" + (f"   {'; '.join(things)}" if things else ""), data=True)
+        rest = "" if shown.left else " Nothing else carries this cluster's tag."
+        screen.field("looked for", f"{', '.join(shown.looked_for)}.{rest}", style="dim")
     if shown.left:
         raise LeftoverError(
             f"{plural(len(shown.left), 'thing')} of {cluster} still there: {'; '.join(shown.left)}",
-            remedy=f"run trnctl teardown --cluster {cluster} again in some minutes, then delete by hand what still stands",
+            remedy=f"run trnctl teardown --cluster {cluster} again in some minutes; delete by hand what stands then",
         )
-
-
-def hourly(usd: float) -> str:
-    """`$344.91/h`."""
-    return f"{money(usd)}/h"

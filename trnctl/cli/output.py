@@ -16,6 +16,7 @@ from trnctl.errors import Interrupted, UsageError
 from trnctl.findings import Finding, by_severity
 
 WIDTH = 100
+NAME_WIDTH = 12
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 _MARKS = {"error": "✗", "warning": "!", "info": "·"}
 
@@ -51,6 +52,13 @@ class Screen:
     def say(self, text: str = "", style: str = "") -> None:
         """A sentence to the person, on stderr, wrapped at words."""
         self.err.print(Text(text, style=style), overflow="fold")
+
+    def field(self, name: str, words: str, *, style: str = "", data: bool = False, indent: str = "") -> None:
+        """A name and what it is, the words wrapped under themselves; on stdout when it is data."""
+        console = self.out if data else self.err
+        lead = f"{indent}{name:<{NAME_WIDTH}}"
+        for line in wrap(words, width=min(console.width, WIDTH), lead=lead):
+            console.print(Text(line, style=style), soft_wrap=True)
 
     def text(self, text: str) -> None:
         """Text that is data, as it is."""
@@ -99,6 +107,20 @@ class Screen:
         self.err.print(Text(f"{question} [y/N] "), end="")
         if (sys.stdin.readline() or "n").strip().lower() not in {"y", "yes"}:
             raise Interrupted("nothing was changed", remedy="run it again and answer y, or add -y")
+
+
+def wrap(words: str, *, width: int, lead: str) -> list[str]:
+    """`words` after `lead`, broken at blanks to `width` columns, every further line indented under the first word.
+
+    A word that is longer than a line stays whole, so that a path can be copied.
+    """
+    import textwrap
+
+    lines = textwrap.wrap(
+        words, width=width, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return lines or [lead.rstrip()]
 
 
 def finding_line(finding: Finding) -> Text:

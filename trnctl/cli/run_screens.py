@@ -30,21 +30,19 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
         f"{layout.world:,} workers, data parallel"
     )
     batch = f"{layout.micro_batch} × {layout.accumulation} × {layout.data:,} = {layout.global_batch:,} global"
-    screen.say(f"  {'batch':<10}{batch} ({layout.scaling} scaling)")
+    screen.field("batch", f"{batch} ({layout.scaling} scaling)", indent="  ")
     minutes = plan.workload.compile_minutes
-    compile_words = (
-        "skipped" if plan.compile == "skipped" else "needed" + (f"   about {minutes:g} min" if minutes else "")
-    )
-    screen.say(f"  {'compile':<10}{compile_words}")
+    about = f", about {minutes:g} min" if minutes else ""
+    screen.field("compile", "skipped" if plan.compile == "skipped" else f"needed{about}", indent="  ")
     hours = f"about {guess.hours:,.1f} h" if guess.hours is not None else "time unknown"
-    screen.say(f"  {'train':<10}{guess.steps:,} steps, {hours}")
+    screen.field("train", f"{guess.steps:,} steps, {hours}", indent="  ")
     price = f"{layout.nodes} × {money(guess.price_per_node_hour)}/h" if guess.price_per_node_hour else "no price"
-    screen.say(f"  {'cost':<10}{f'about {money(guess.cost_usd)}' if guess.cost_usd else 'unknown'} ({price})")
-    screen.say(f"  {'basis':<10}{guess.basis}", style="dim")
+    screen.field("cost", f"{f'about {money(guess.cost_usd)}' if guess.cost_usd else 'unknown'} ({price})", indent="  ")
+    screen.field("basis", guess.basis, indent="  ", style="dim")
     checkpoint = plan.workload.checkpoint
     if not checkpoint.on_signal:
-        words = f"  ! a stop loses the work since the last checkpoint (written {checkpoint.cadence})"
-        screen.say(words, style="yellow")
+        words = f"a stop loses the work since the last checkpoint (written {checkpoint.cadence})"
+        screen.field("! at risk", words, indent="  ", style="yellow")
     screen.say()
 
 
@@ -156,32 +154,79 @@ def _raise_if_failed(run: str, over: RunOver) -> None:
 
 
 def results(screen: Screen, found: Mapping[str, object], record: RunRecord, notice: str) -> None:
-    """results.json, in the order of a reader's questions."""
+    """results.json, in the order of a reader's questions; `-o json` has it whole."""
     if screen.json:
         screen.data(found)
         return
     screen.notice(notice)
-    rows = [
-        (key.replace("_", " "), value_words(key, value))
-        for key, value in found.items()
-        if value not in (None, "", [], {})
-    ]
-    screen.table([record.run, ""], rows)
+    unit = str(found.get("unit") or "")
+    lines = {
+        "run": f"{record.run}   {record.folder}",
+        "model": _joined(found, "model", "dataset", "sdk"),
+        "nodes": f"{found.get('nodes')} × {found.get('instance_type')}, {_count(found, 'world_size')} workers   "
+        f"{found.get('node_list') or ''}",
+        "batch": f"{found.get('micro_batch')} × {found.get('accumulation')} × {_count(found, 'world_size')} = "
+        f"{_count(found, 'global_batch')} global ({found.get('scaling')} scaling)",
+        "steps": f"{_count(found, 'steps_done')} of {_count(found, 'total_steps')}",
+        "final loss": _figure(found, "final_loss", "{:.4f}"),
+        "throughput": f"{_figure(found, 'average_throughput', '{:,.0f}')} {unit} on average, "
+        f"{_figure(found, 'peak_throughput', '{:,.0f}')} at its peak",
+        "time": f"compile {_time(found, 'compile_s')}, train {_time(found, 'time_to_train_s')}, "
+        f"{_count(found, 'node_seconds')} node-seconds",
+        "restarts": _count(found, "restarts"),
+        "stages": "; ".join(f"{name} {_end_words(end)}" for name, end in _pairs(found.get("stages"))),
+        "checkpoints": ", ".join(_checkpoint_words(one) for one in _items(found.get("checkpoints"))) or "none",
+        "emulated": str(found.get("emulated") or ""),
+    }
+    for name, words in lines.items():
+        if words:
+            screen.field(name, words, data=True)
 
 
-def value_words(key: str, value: object) -> str:
-    """One value of results.json: seconds as a duration, lists joined, the rest as it is."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, float)):
-        if key.endswith("_seconds") and "node" not in key:
-            return duration(value)
-        return f"{value:,.4g}" if isinstance(value, float) and abs(value) < 100 else f"{value:,.0f}"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {value_words(name, inner)}" for name, inner in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(str(item) for item in value)
-    return str(value)
+def _joined(found: Mapping[str, object], *keys: str) -> str:
+    return ", ".join(f"Neuron {found[key]}" if key == "sdk" else str(found[key]) for key in keys if found.get(key))
+
+
+def _count(found: Mapping[str, object], key: str) -> str:
+    value = found.get(key)
+    return f"{value:,.0f}" if isinstance(value, int | float) else "–"
+
+
+def _figure(found: Mapping[str, object], key: str, form: str) -> str:
+    value = found.get(key)
+    return form.format(value) if isinstance(value, int | float) else "–"
+
+
+def _time(found: Mapping[str, object], key: str) -> str:
+    value = found.get(key)
+    return duration(value) if isinstance(value, int | float) else "–"
+
+
+def _pairs(value: object) -> list[tuple[str, Mapping[str, object]]]:
+    if not isinstance(value, Mapping):
+        return []
+    return [(str(name), inner) for name, inner in value.items() if isinstance(inner, Mapping)]
+
+
+def _items(value: object) -> list[Mapping[str, object]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def _end_words(end: Mapping[str, object]) -> str:
+    """`completed`, or `exit code 70, failed graphs MODULE_…`."""
+    if end.get("exit_code") == 0:
+        return "completed"
+    graphs = end.get("failed_graphs")
+    names = (
+        [str(one.get("graph", one)) if isinstance(one, Mapping) else str(one) for one in graphs or []]
+        if isinstance(graphs, list)
+        else []
+    )
+    return f"exit code {end.get('exit_code')}" + (f", failed graphs {', '.join(names)}" if names else "")
+
+
+def _checkpoint_words(one: Mapping[str, object]) -> str:
+    return str(one.get("name", "")) + ("" if one.get("complete", True) else " (half written)")
 
 
 def workloads(screen: Screen, recipes: Sequence[WorkloadSpec]) -> None:

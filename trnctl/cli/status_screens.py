@@ -69,9 +69,10 @@ def _redraw(screen: Screen, look: Callable[[], ClusterStatus], interval: float) 
 
 def picture(seen: ClusterStatus) -> Group:
     """The whole screen."""
-    parts: list[Text | Table] = [_head_line(seen), Text(), *_node_lines(seen)]
+    parts: list[Text | Table] = [_head_line(seen), _cost_line(seen)]
     if seen.notice:
-        parts.insert(1, Text(seen.notice, style="dim"))
+        parts.append(Text(seen.notice, style="dim"))
+    parts += [Text(), *_node_lines(seen)]
     if seen.runs:
         parts.append(_run_table(seen.runs))
     else:
@@ -91,9 +92,13 @@ def _head_line(seen: ClusterStatus) -> Text:
         line.append(f"   head {head.public_ip or head.private_ip} ({head.id})")
         if head.launched:
             line.append(f"   up {duration((seen.at - head.launched).total_seconds())}")
-    since = f" (since {clock(seen.cost.known_from)})" if seen.cost.known_from else ""
-    line.append(f"   {seen.cost.per_hour} now, {money(seen.cost.so_far_usd)} so far{since}")
     return line
+
+
+def _cost_line(seen: ClusterStatus) -> Text:
+    """What the instances that run now cost an hour, and have cost since each was launched."""
+    since = f" (instances that run now, since {clock(seen.cost.known_from)})" if seen.cost.known_from else ""
+    return Text(f"cost      {seen.cost.per_hour} now, {money(seen.cost.so_far_usd)} so far{since}")
 
 
 def _node_lines(seen: ClusterStatus) -> list[Text]:
