@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,9 +53,8 @@ def missing_tools() -> list[str]:
     return programs + packages
 
 
-def require_tools() -> None:
-    """ToolError with the lines that install what is missing."""
-    missing = missing_tools()
+def require_tools(missing: Sequence[str]) -> None:
+    """ToolError with the lines that install what is missing; nothing when nothing is."""
     lines = [APT_LINE] if set(missing) & set(_PROGRAMS) else []
     lines += [PIP_LINE] if set(missing) - set(_PROGRAMS) else []
     if missing:
@@ -83,7 +82,7 @@ def up(
     Raises ToolError (something is missing, or the world died), UsageError (an unusable home), WaitedTooLong.
     """
     _check_path(home)
-    require_tools()
+    require_tools(missing_tools())
     with _locked(home):
         found = read(home)
         if found is not None and found.alive:
@@ -108,7 +107,6 @@ def up(
             what="world",
             environment=dict(os.environ),
             log=home / "log" / "world.log",
-            folder=home,
         )
         return _await(home, world)
 

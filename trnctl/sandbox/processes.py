@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,7 +64,7 @@ class Register:
     def __init__(self, file: Path) -> None:
         self.file = file
         self._lock = threading.Lock()
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children: list[int] = []
 
     def start(
         self,
@@ -75,25 +74,20 @@ class Register:
         cluster: str = "",
         environment: Mapping[str, str],
         log: Path,
-        folder: Path,
     ) -> Process:
-        """Start a process whose output is appended to `log`. OSError when it cannot be started."""
-        with log.open("ab") as output:
-            child = subprocess.Popen(
-                argv,
-                env=dict(environment),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        # A child that ended at once is still a zombie here, so that its entry in /proc can be read.
-        started = process(child.pid, what, cluster)
+        """Start a program, by its path, whose output is appended to `log`. OSError when it cannot be started.
+
+        It may outlive us: posix_spawn, as subprocess would warn about children that still run when we end.
+        """
+        with Path(os.devnull).open() as nothing, log.open("ab") as output:
+            streams = ((nothing, 0), (output, 1), (output, 2))
+            actions = [(os.POSIX_SPAWN_DUP2, stream.fileno(), number) for stream, number in streams]
+            pid = os.posix_spawn(argv[0], list(argv), environment, file_actions=actions, setsid=True)
+        # A child that has already ended is a zombie until we reap it, so that its entry in /proc can be read.
+        started = process(pid, what, cluster)
         assert started is not None, "a child that nobody has waited for has an entry in /proc"  # noqa: S101
         with self._lock:
-            self._children = [each for each in self._children if each.poll() is None]
-            self._children.append(child)
+            self._children.append(pid)
         self.write(started)
         return started
 
@@ -105,7 +99,7 @@ class Register:
     def reap(self) -> None:
         """Take leave of children that have ended."""
         with self._lock:
-            self._children = [each for each in self._children if each.poll() is None]
+            self._children = [pid for pid in self._children if os.waitpid(pid, os.WNOHANG) == (0, 0)]
 
 
 def written(file: Path) -> list[Process]:

@@ -6,7 +6,6 @@ import getpass
 import json
 import logging
 import os
-import pwd
 import shutil
 import socket
 import threading
@@ -125,7 +124,11 @@ class Cluster:
         new = scheduling(config)
         with self._lock:
             old = self._scheduling
-            gone = [name for name in self.nodes.powered() if old.resource(name) != new.resource(name)]
+            gone = [
+                name
+                for name in self.nodes.powered()
+                if (was := old.resource(name)) is None or not was.runs_on_as(new.resource(name))
+            ]
             self._scheduling = self.nodes.scheduling = new
             ports = self._node_ports(new, self._site.ports)
             self._site = self.nodes.site = replace(self._site, ports=ports)
@@ -143,11 +146,12 @@ class Cluster:
         """Partitions inactive, all nodes off; running jobs go back into the queue, as Slurm decides."""
         self.nodes.active = False
         self.slurm.update_partitions([queue.name for queue in self._scheduling.queues], "inactive")
-        self.slurm.update_nodes(self.nodes.powered(), "power_down_force", "stopping cluster")
+        powered = self.nodes.powered()
+        self.slurm.update_nodes(powered, "power_down_force", "stopping cluster")
         limit = time.monotonic() + _POWER_DOWN_SECONDS
         while self.nodes.powered() and time.monotonic() < limit:
             time.sleep(0.1)
-        self.nodes.power_down(self.nodes.powered())
+        self.nodes.power_down({*powered, *self.nodes.powered()})  # also waits for what Slurm has just begun
         self._write_conf()
 
     def start_fleet(self) -> None:
@@ -200,11 +204,7 @@ class Cluster:
         environment = self._environment()
         home = Path(environment["HOME"])
         home.mkdir(parents=True, exist_ok=True)
-        values = {
-            "folder": self.folder,
-            "real_home": pwd.getpwuid(os.geteuid()).pw_dir.rstrip("/") or "/",
-            "user": home.name,
-        }
+        values = {"folder": self.folder, "user": home.name}
         for name in (".bashrc", ".profile"):
             programs.write(home / name, programs.START_UP, values, mode=0o644)
         hop = {name: value for name, value in environment.items() if name != "SLURM_CONF"}
@@ -270,13 +270,12 @@ class Cluster:
         """Start a daemon and wait until it is ready. BootFailed with its last words when it is not."""
         output = self.folder / "log" / f"{what}.out"
         self._daemons[what] = daemon = self._register.start(
-            argv, what=what, cluster=self.name, environment=self._environment(), log=output, folder=self.folder
+            argv, what=what, cluster=self.name, environment=self._environment(), log=output
         )
         limit = time.monotonic() + _START_SECONDS
         while not ready():
             if not daemon.alive or time.monotonic() > limit:
-                said = (output.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-                raise BootFailed(f"{what} did not start: {said}")
+                raise BootFailed(f"{what} did not start: {_last_words(output)}")
             time.sleep(0.01)
 
     def _start_munged(self) -> None:
@@ -303,6 +302,13 @@ class Cluster:
             with self._lock:
                 if not self._ended.is_set():
                     self.nodes.tick()
+
+
+def _last_words(output: Path) -> str:
+    """What a daemon complained about before it ended, the last two complaints at most."""
+    lines = output.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+    complaints = [line for line in lines if "error: " in line or "fatal: " in line]
+    return "; ".join((complaints or lines)[-2:])
 
 
 def listens(address: str, port: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trnctl.sandbox.ports import BootFailed, NodeWish
@@ -49,6 +49,10 @@ class ComputeResource:
         """Slurm features, in ParallelCluster's order."""
         kind = "static" if group.startswith(f"{self.queue}-st-") else "dynamic"
         return [kind, self.instance_type, self.name] + (["efa"] if self.efa else [])
+
+    def runs_on_as(self, other: ComputeResource | None) -> bool:
+        """Whether a node of this one may stay as it is when the configuration becomes the other: only counts differ."""
+        return other is not None and replace(self, min_count=other.min_count, max_count=other.max_count) == other
 
     def wish(self, node: str) -> NodeWish:
         """What is asked of EC2 for one node."""

@@ -168,7 +168,6 @@ class Nodes:
             cluster=self._cluster,
             environment={**self._environment, "SLURM_CONF": str(conf), "SLURMD_NODENAME": name},
             log=self.site.folder / "log" / "slurmd.out",
-            folder=self.site.folder,
         )
 
     def _refuse(self, refusals: list[Refusal]) -> None:

@@ -62,11 +62,32 @@ case "$$*" in
 esac
 """
 
-# The start-up files of the emulated HOME. /etc/profile resets PATH for login shells; sshd starts in the real home.
+# A job may try to change the kernel of its node, which here is the user's own machine.
+_REFUSE = """\
+#!/bin/sh
+echo "$name: the sandbox changes nothing on this machine" >&2
+exit 1
+"""
+_SYSCTL = """\
+#!/bin/sh
+for word; do
+    case "$$word" in -w | --write | -p* | --load* | *=*)
+        echo "sysctl: the sandbox changes nothing on this machine" >&2
+        exit 1 ;;
+    esac
+done
+exec $program "$$@"
+"""
+
+# The start-up files of the emulated HOME. /etc/profile resets PATH for login shells; sshd starts a session in the
+# account's real home, or in / when that does not exist.
 START_UP = """\
 # Of the trnctl sandbox: start-up file of bash on head and compute nodes.
 case ":$$PATH:" in *:$folder/bin:*) ;; *) PATH=$folder/bin:$$PATH ;; esac
-case $$PWD in $real_home) cd ;; esac
+if [ -z "$${TRNCTL_SANDBOX_SESSION-}" ]; then
+    export TRNCTL_SANDBOX_SESSION=1
+    cd
+fi
 PS1='$user@$$(hostname):\\w\\$$ '
 """
 
@@ -98,9 +119,11 @@ def write_programs(folder: Path, *, cluster: str, endpoint: str, sshd: str, envi
 
 
 def write_stand_ins(folder: Path, *, head_name: str, ssh_programs: Mapping[str, str]) -> None:
-    """What stands first in PATH on head and nodes: hostname, and ssh, scp, sftp that know the nodes by name.
-    `ssh_programs` maps their names to the real programs."""
+    """What stands first in PATH on head and nodes: hostname; ssh, scp, sftp that know the nodes by name; sysctl and
+    sudo without rights. `ssh_programs` maps ssh's names to the real programs."""
     (folder / "bin").mkdir(exist_ok=True)
     write(folder / "bin" / "hostname", _HOSTNAME, {"folder": folder, "head_name": head_name})
+    write(folder / "bin" / "sysctl", _SYSCTL, {"program": "/sbin/sysctl"})
+    write(folder / "bin" / "sudo", _REFUSE, {"name": "sudo"})
     for name, program in ssh_programs.items():
         write(folder / "bin" / name, _SSH, {"folder": folder, "program": program})
