@@ -86,6 +86,10 @@ def test_the_published_rates_are_met(nodes: int, share: int, rate: float) -> Non
     assert published_rate(nodes, share, 128) == pytest.approx(rate)
 
 
+def test_a_part_of_the_workers_is_as_much_slower() -> None:
+    assert published_rate(1, 512, 128, workers=8) == pytest.approx(3826.61 / 4)
+
+
 def test_between_the_published_rates_more_nodes_are_faster_and_less_efficient() -> None:
     rates = [published_rate(nodes, 512 // nodes, 128) for nodes in (1, 2, 4, 8, 16, 32)]
     assert rates == sorted(rates)

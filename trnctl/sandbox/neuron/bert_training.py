@@ -126,7 +126,7 @@ class Loop:
         self._collective = Collective(whole)
         self._saved = CheckpointFolder(Path(options.output_dir), options.num_ckpts_to_keep)
         share = options.batch_size * options.grad_accum_usteps
-        rate = published_rate(whole.nodes, share, sequence(options))
+        rate = published_rate(whole.nodes, share, sequence(options), workers=whole.local)
         self._pace = Pace(share * whole.size, rate, emulation.step_seconds)
         self._rate = 0.0
         self._started = time.time()

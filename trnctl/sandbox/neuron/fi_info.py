@@ -11,15 +11,15 @@ from trnctl.sandbox.neuron.emulation import NOTICE, read_emulation, this_node
 from trnctl.sandbox.neuron.program import start
 
 _NO_DATA = 61  # ENODATA, what libfabric answers when there is no such provider
-_PROTOCOLS = {"FI_EP_RDM": "FI_PROTO_EFA", "FI_EP_DGRAM": "FI_PROTO_EFA"}
+_ENDPOINTS = {"FI_EP_RDM": "rdm", "FI_EP_DGRAM": "dgrm"}  # type of endpoint -> the ending of its domains' names
 
 
 def block(index: int, endpoint: str) -> str:
     """The lines about one device."""
-    kind = endpoint.rpartition("_")[2].lower().replace("dgram", "dgrm")
+    domain = f"rdmap{16 + index * 2}s27-{_ENDPOINTS[endpoint]}"
     return (
-        f"provider: efa\n    fabric: efa\n    domain: rdmap{16 + index * 2}s27-{kind}\n    version: 121.0\n"
-        f"    type: {endpoint}\n    protocol: {_PROTOCOLS[endpoint]}"
+        f"provider: efa\n    fabric: efa\n    domain: {domain}\n    version: 121.0\n"
+        f"    type: {endpoint}\n    protocol: FI_PROTO_EFA"
     )
 
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     """Show the devices; 61 when the node has none, or when another provider than efa is asked for."""
     parser = argparse.ArgumentParser(prog="fi_info", description=f"The fabric interfaces of this node ({NOTICE}).")
     parser.add_argument("-p", "--provider", default="efa")
-    parser.add_argument("-t", "--ep_type", choices=sorted(_PROTOCOLS), default="FI_EP_RDM")
+    parser.add_argument("-t", "--ep_type", choices=sorted(_ENDPOINTS), default="FI_EP_RDM")
     options = parser.parse_args(argv)
     print(f"fi_info: {NOTICE}", file=sys.stderr)
     kit = hardware(this_node(read_emulation()).instance_type)

@@ -23,6 +23,7 @@ _OPERATIONS = {
 _POINT_TO_POINT = ("sendrecv", "permute")
 _TYPES = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "fp16": 2, "bf16": 2, "int32": 4, "uint32": 4, "fp32": 4}
 _UNITS = {"kb": 1024, "mb": 1024**2, "gb": 1024**3, "k": 1024, "m": 1024**2, "g": 1024**3, "b": 1}
+_ROW = "{:>13}    {:>12}    {:>6}    {:>12}    {:>11}    {:>11}"
 # The guide's samples: 2 ranks of one node, 58 µs and 52.83 GB/s at 1 GiB; 64 ranks of two trn1, 520 µs, 47.09 GB/s.
 _INSIDE, _BETWEEN = (58.0, 52.83), (520.0, 47.09)
 
@@ -64,12 +65,10 @@ def result(bytes_: int, options: argparse.Namespace) -> dict[str, float | int | 
 
 def table(results: Sequence[dict[str, float | int | str]]) -> str:
     """The results as the tool prints them."""
-    lines = ["{:>13}    {:>12}    {:>6}    {:>12}    {:>11}    {:>11}"]
     head = ("size(B)", "count(elems)", "type", "time:avg(us)", "algbw(GB/s)", "busbw(GB/s)")
-    lines = [lines[0].format(*head)]
+    lines = [_ROW.format(*head)]
     for each in results:
-        cells = [f"{each[name]:.2f}" if "bw" in name else str(each[name]) for name in head]
-        lines.append("{:>13}    {:>12}    {:>6}    {:>12}    {:>11}    {:>11}".format(*cells))
+        lines.append(_ROW.format(*(f"{each[name]:.2f}" if "bw" in name else str(each[name]) for name in head)))
     average = sum(float(each["busbw(GB/s)"]) for each in results) / len(results)
     return "\n".join([*lines, f"Avg bus bandwidth:\t{average:.4f}GB/s"])
 

@@ -11,17 +11,19 @@ from collections import deque
 # 16 nodes with the global batch of one (strong, 2.14.0); 16 nodes with 16 times that batch (weak, LAMB, 2.28.0).
 _ONE_NODE, _STRONG_16, _WEAK_16 = 3826.61, 24518.47, 57407.92
 _ONE_NODE_PHASE_2 = 495.5  # sequences of 512; AWS's tutorial of 2022
+_WORKERS = 32  # a node's, in all of these
 _ONE_NODE_SEQUENCES = 512  # a worker's share of a global batch at one node: 16 x 32
 _LOSS_START, _LOSS_END = 11.2, 1.4  # AWS's tutorial: 11.2 at the start, about 1.4 after 28,125 steps
 
 
-def published_rate(nodes: int, sequences_per_worker: int, sequence: int) -> float:
+def published_rate(nodes: int, sequences_per_worker: int, sequence: int, *, workers: int = _WORKERS) -> float:
     """Sequences per second that the published rates imply, at `sequences_per_worker` in one optimizer step.
 
-    A power law in the nodes runs through the published points; between strong and weak scaling its exponent is
-    interpolated, which is ours and not published.
+    A power law in the nodes runs through the published points. Ours, and not published: between strong and weak
+    scaling its exponent is interpolated, fewer `workers` a node are as much slower, and every instance type is taken
+    for a trn1.32xlarge.
     """
-    rate = _ONE_NODE_PHASE_2 if sequence == 512 else _ONE_NODE
+    rate = (_ONE_NODE_PHASE_2 if sequence == 512 else _ONE_NODE) * workers / _WORKERS
     if nodes == 1:
         return rate
     strong, weak = (math.log(at_16 / _ONE_NODE) / math.log(16) for at_16 in (_STRONG_16, _WEAK_16))
