@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from moto.ec2.exceptions import EC2ClientError
 
 from trnctl.sandbox.aws import instances
 from trnctl.sandbox.aws.backends import Backends
-from trnctl.sandbox.aws.faults import Faults
+from trnctl.sandbox.aws.faults import Faults, LaunchFault
 from trnctl.sandbox.aws.head_nodes import launch_template
 from trnctl.sandbox.ports import NodeInstance, NodeWish, Refusal
 
@@ -21,7 +22,6 @@ class EmulatedAccount:
     def __init__(self, backends: Backends, faults: Faults, lock: threading.RLock) -> None:
         self._backends, self._faults, self._lock = backends, faults, lock
         self._nodes: dict[tuple[str, str], Any] = {}  # (cluster, node name) -> moto's instance
-        self._reserved: dict[str, str] = {}  # instance id -> the reservation that it uses
 
     def launch(self, cluster: str, wishes: Sequence[NodeWish]) -> list[NodeInstance | Refusal]:
         """Launch an instance for each wish; a node whose instance still lives keeps it.
@@ -59,7 +59,7 @@ class EmulatedAccount:
         answers: list[NodeInstance | Refusal] = list(living.values())
         if not wanted:
             return answers
-        granted, rule = self._faults.launch(wanted[0].instance_type, len(wanted))
+        granted, rule = self._faults.launch(wanted[0].instance_type, len(wanted), self._count)
         for wish in wanted[:granted]:
             try:
                 answers.append(self._launch_one(cluster, wish))
@@ -74,17 +74,7 @@ class EmulatedAccount:
     def _launch_one(self, cluster: str, wish: NodeWish) -> NodeInstance:
         stack = self._backends.cloudformation.get_stack(cluster)
         template = instances.template_data(self._backends, *launch_template(stack, wish.queue, wish.compute_resource))
-        reservation = instances.aimed_reservation(template)
-        if reservation:
-            instances.take_reservation(self._backends, reservation)
-        try:
-            instance = instances.run(self._backends, template, instance_type=wish.instance_type, subnet_id=wish.subnet)
-        except EC2ClientError:
-            if reservation:
-                instances.give_back_reservation(self._backends, reservation)
-            raise
-        if reservation:
-            self._reserved[instance.id] = reservation
+        instance = instances.run(self._backends, template, instance_type=wish.instance_type, subnet_id=wish.subnet)
         self._nodes[cluster, wish.name] = instance
         return NodeInstance(wish.name, instance.id, instance.private_ip)
 
@@ -94,10 +84,16 @@ class EmulatedAccount:
             return None
         return NodeInstance(name, instance.id, instance.private_ip)
 
-    def _end(self, instance: Any) -> None:
-        if instance.state == "terminated":
-            return
-        instance.terminate()
-        self._faults.returned(instance.instance_type)
-        if reservation := self._reserved.pop(instance.id, None):
-            instances.give_back_reservation(self._backends, reservation)
+    def _count(self, rule: LaunchFault) -> int:
+        """How many of the instances that were launched since a rule came into force still live."""
+        return sum(
+            instance.state != "terminated"
+            and instance.launch_time >= rule.since
+            and fnmatchcase(instance.instance_type, rule.instance_type)
+            for instance in self._nodes.values()
+        )
+
+    @staticmethod
+    def _end(instance: Any) -> None:
+        if instance.state != "terminated":
+            instance.terminate()

@@ -17,20 +17,16 @@ from trnctl.sandbox.aws.seeds import ACCOUNT
 
 @dataclass
 class Reservation:
-    """A capacity reservation, or a capacity block for ML when `block`; `free` counts what is not in use."""
+    """A capacity reservation, or a capacity block for ML when `block`."""
 
     id: str
     instance_type: str
     zone: str
     count: int
     block: bool = False
-    free: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.free = self.count
-
-    def describe(self) -> dict[str, Any]:
-        """The form in which DescribeCapacityReservations gives it."""
+    def describe(self, used: int) -> dict[str, Any]:
+        """The form in which DescribeCapacityReservations gives it, when `used` instances run in it."""
         start = datetime.now(UTC) - timedelta(hours=1)
         return {
             "CapacityReservationId": self.id,
@@ -41,7 +37,7 @@ class Reservation:
             "AvailabilityZone": self.zone,
             "Tenancy": "default",
             "TotalInstanceCount": self.count,
-            "AvailableInstanceCount": self.free,
+            "AvailableInstanceCount": self.count - used,
             "EbsOptimized": False,
             "EphemeralStorage": False,
             "State": "active",
@@ -92,6 +88,14 @@ def placement_groups(region: str) -> dict[str, PlacementGroup]:
     return _groups.setdefault(region, {})
 
 
+def used(ec2: Any, reservation: str) -> int:
+    """How many living instances of moto's EC2 run in a reservation."""
+    return sum(
+        instance.state != "terminated" and getattr(instance, "reserved_in", None) == reservation
+        for instance in ec2.all_instances()
+    )
+
+
 def empty() -> None:
     """Forget all reservations and groups."""
     _reservations.clear()
@@ -113,7 +117,8 @@ def _describe_capacity_reservations(response: Any) -> Any:
         raise EC2ClientError(
             "InvalidCapacityReservationId.NotFound", f"The capacity reservation ID '{missing[0]}' does not exist"
         )
-    return ActionResult({"CapacityReservations": [known[each].describe() for each in wanted or known]})
+    found = [known[each].describe(used(response.ec2_backend, each)) for each in wanted or known]
+    return ActionResult({"CapacityReservations": found})
 
 
 def _describe_placement_groups(response: Any) -> Any:

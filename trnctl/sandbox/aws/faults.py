@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, TypeVar
 
@@ -64,6 +65,11 @@ class BootFault(Rule):
     reason: str = "WaitCondition timed out. Received 0 conditions when expecting 1"
 
 
+def _now() -> datetime:
+    """The time as moto gives it for launches: UTC, without saying so."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
 @dataclass
 class LaunchFault(Rule):
     """A compute launch that EC2 refuses.
@@ -77,7 +83,7 @@ class LaunchFault(Rule):
     code: str = "InsufficientInstanceCapacity"
     message: str = NO_CAPACITY
     capacity: int | None = None
-    taken: int = field(default=0, init=False)
+    since: datetime = field(default_factory=_now, init=False)
 
     def __post_init__(self) -> None:
         if self.capacity is not None:
@@ -148,25 +154,20 @@ class Faults:
                     return self._used(rule).reason
         return None
 
-    def launch(self, instance_type: str, wanted: int) -> tuple[int, LaunchFault | None]:
-        """How many of `wanted` instances may be launched, and the rule that stands against the rest."""
+    def launch(
+        self, instance_type: str, wanted: int, living: Callable[[LaunchFault], int]
+    ) -> tuple[int, LaunchFault | None]:
+        """How many of `wanted` instances may be launched, and the rule that stands against the rest.
+
+        `living` counts the instances that a rule with `capacity` has let through and that still live.
+        """
         with self._lock:
             for rule in self._rules:
                 if isinstance(rule, LaunchFault) and _match((rule.instance_type, instance_type)):
                     if rule.capacity is None:
                         return 0, self._used(rule)
-                    granted = min(wanted, rule.capacity - rule.taken)
-                    rule.taken += granted
-                    return granted, rule
+                    return min(wanted, max(0, rule.capacity - living(rule))), rule
         return wanted, None
-
-    def returned(self, instance_type: str) -> None:
-        """An instance was terminated: its capacity can be had again."""
-        with self._lock:
-            for rule in self._rules:
-                if isinstance(rule, LaunchFault) and rule.taken and _match((rule.instance_type, instance_type)):
-                    rule.taken -= 1
-                    return
 
     def _used(self, rule: R) -> R:
         rule.use()

@@ -64,7 +64,7 @@ def _existing_resources(stack: Any) -> list[Any]:
 
 
 def _check_block_device(mapping: dict[str, Any]) -> None:
-    """ParallelCluster maps ephemeral0…23 by VirtualName, and root volumes whose size is the image's; moto refuses both."""
+    """ParallelCluster maps ephemeral0…23 by VirtualName, and a root volume without a size; moto refuses both."""
     if "VirtualName" not in mapping and "VolumeSize" in mapping.get("Ebs", {"VolumeSize": 0}):
         _validate_block_device(mapping)
 

@@ -9,7 +9,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.utils import random_public_ip
 
 from trnctl.sandbox.aws.backends import Backends
-from trnctl.sandbox.aws.capacity import reservations
+from trnctl.sandbox.aws.capacity import reservations, used
 
 
 def refuse_missing_offer(ec2: Any, instance_type: str, zone: str) -> None:
@@ -49,6 +49,9 @@ def run(
     subnet = interface.subnet if interface else ec2.get_subnet(subnet_id or first.get("SubnetId"))
     type_ = instance_type or template["InstanceType"]
     refuse_missing_offer(ec2, type_, subnet.availability_zone)
+    reservation = _aimed_reservation(template)
+    if reservation:
+        _check_reservation(backends, reservation)
     instance = ec2.run_instances(
         image_id=template["ImageId"],
         count=1,
@@ -69,42 +72,36 @@ def run(
         # moto gives no public address to an interface that existed before its instance; EC2 does.
         interface.public_ip = interface.public_ip or random_public_ip()
     instance.placement.group_name = template.get("Placement", {}).get("GroupName", "")
-    instance.lifecycle = lifecycle(template)
+    instance.lifecycle = _lifecycle(template)
+    instance.reserved_in = reservation
     return instance
 
 
-def lifecycle(template: Mapping[str, Any]) -> str | None:
+def _lifecycle(template: Mapping[str, Any]) -> str | None:
     """EC2's InstanceLifecycle: spot, capacity-block, or None for on demand."""
     market = template.get("InstanceMarketOptions", {}).get("MarketType")
     return str(market) if market in ("spot", "capacity-block") else None
 
 
-def aimed_reservation(template: Mapping[str, Any]) -> str | None:
+def _aimed_reservation(template: Mapping[str, Any]) -> str | None:
     """The capacity reservation that the template aims at."""
     target = template.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     found = target.get("CapacityReservationId")
     return str(found) if found else None
 
 
-def take_reservation(backends: Backends, reservation_id: str) -> None:
-    """Use one instance of a reservation. Raises EC2ClientError when nothing is left."""
-    reservation = reservations(backends.region).get(reservation_id)
+def _check_reservation(backends: Backends, wanted: str) -> None:
+    """Raise EC2ClientError when the reservation does not exist or has nothing left."""
+    reservation = reservations(backends.region).get(wanted)
     if reservation is None:
         raise EC2ClientError(
-            "InvalidCapacityReservationId.NotFound", f"The capacity reservation ID '{reservation_id}' does not exist"
+            "InvalidCapacityReservationId.NotFound", f"The capacity reservation ID '{wanted}' does not exist"
         )
-    if reservation.free < 1:
+    if used(backends.ec2, wanted) >= reservation.count:
         raise EC2ClientError(
             "ReservationCapacityExceeded",
             "The requested reservation does not have sufficient compatible and available capacity for this request.",
         )
-    reservation.free -= 1
-
-
-def give_back_reservation(backends: Backends, reservation_id: str) -> None:
-    """An instance of a reservation is gone."""
-    if reservation := reservations(backends.region).get(reservation_id):
-        reservation.free = min(reservation.count, reservation.free + 1)
 
 
 def _interface(first: Mapping[str, Any], subnet: Any, existing: Any) -> dict[str, Any]:

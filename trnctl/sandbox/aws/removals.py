@@ -7,19 +7,6 @@ from typing import Any
 
 Removal = Callable[[Any, Any], object]  # of moto's EC2 backend and the resource
 
-REMOVALS: Mapping[str, Removal] = {
-    "AWS::EC2::EIP": lambda ec2, made: ec2.release_address(allocation_id=made.allocation_id),
-    "AWS::EC2::InternetGateway": lambda ec2, made: ec2.delete_internet_gateway(made.id),
-    "AWS::EC2::NatGateway": lambda ec2, made: _delete_nat_gateway(ec2, made),
-    "AWS::EC2::Route": lambda ec2, made: _delete_route(ec2, made),
-    "AWS::EC2::RouteTable": lambda ec2, made: ec2.delete_route_table(made.id),
-    "AWS::EC2::SubnetRouteTableAssociation": lambda ec2, made: _disassociate(ec2, made),
-    "AWS::EC2::VPCEndpoint": lambda ec2, made: _delete_endpoint(ec2, made),
-    "AWS::EC2::VPCGatewayAttachment": lambda ec2, made: ec2.detach_internet_gateway(made.gateway_id, made.vpc_id),
-    "AWS::EC2::Volume": lambda ec2, made: ec2.delete_volume(made.id),
-    "AWS::EC2::VolumeAttachment": lambda ec2, made: ec2.detach_volume(made.volume.id, made.instance.id, made.device),
-}
-
 
 def _delete_route(ec2: Any, route: Any) -> None:
     ec2.delete_route(route.route_table.id, route.destination_cidr_block)
@@ -43,3 +30,17 @@ def _delete_nat_gateway(ec2: Any, gateway: Any) -> None:
 def _delete_endpoint(ec2: Any, endpoint: Any) -> None:
     endpoint.vpc_endpoint_type = endpoint.vpc_endpoint_type or "Gateway"  # AWS's default, which moto leaves empty
     ec2.delete_vpc_endpoints([endpoint.id])
+
+
+REMOVALS: Mapping[str, Removal] = {
+    "AWS::EC2::EIP": lambda ec2, made: ec2.release_address(allocation_id=made.allocation_id),
+    "AWS::EC2::InternetGateway": lambda ec2, made: ec2.delete_internet_gateway(made.id),
+    "AWS::EC2::NatGateway": _delete_nat_gateway,
+    "AWS::EC2::Route": _delete_route,
+    "AWS::EC2::RouteTable": lambda ec2, made: ec2.delete_route_table(made.id),
+    "AWS::EC2::SubnetRouteTableAssociation": _disassociate,
+    "AWS::EC2::VPCEndpoint": _delete_endpoint,
+    "AWS::EC2::VPCGatewayAttachment": lambda ec2, made: ec2.detach_internet_gateway(made.gateway_id, made.vpc_id),
+    "AWS::EC2::Volume": lambda ec2, made: ec2.delete_volume(made.id),
+    "AWS::EC2::VolumeAttachment": lambda ec2, made: ec2.detach_volume(made.volume.id, made.instance.id, made.device),
+}

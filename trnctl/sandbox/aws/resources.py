@@ -42,13 +42,13 @@ def create_resource(stack: Any, name: str) -> None:
     if exists(stack, name):
         return
     resource = with_tags(known._resource_json_map[name], stack.tags)
+    if resource["Type"] not in parsing.get_model_map():
+        raise ResourceFailed(f"The sandbox does not emulate resources of type {resource['Type']}.")
     try:
         made = parsing.parse_and_create_resource(name, resource, known, stack.account_id, stack.region_name)
     except Exception as error:
         _log.exception("%s of stack %s", name, stack.name)
         raise ResourceFailed(_text(error)) from error
-    if made is None:
-        raise ResourceFailed(f"The sandbox does not emulate resources of type {resource['Type']}.")
     known._parsed_resources[name] = made
     if isinstance(made, TaggedEC2Resource):
         Backends(stack.region_name).ec2.create_tags([made.physical_resource_id], _ec2_tags(stack, name))

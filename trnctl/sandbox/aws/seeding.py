@@ -30,7 +30,7 @@ def seed(backends: Backends, seeds: Seeds) -> None:
     """Fill an empty account."""
     zones = _zones(backends)
     vpc = _network(backends, zones, seeds)
-    for name, kind in {**fixed.KEYS, **dict.fromkeys(seeds.keys, "ed25519")}.items():
+    for name, kind in {**dict.fromkeys(seeds.keys, "ed25519"), **fixed.KEYS}.items():
         if name not in backends.ec2.key_pairs:
             backends.ec2.create_key_pair(name, kind, {})
     _buckets(backends, seeds)

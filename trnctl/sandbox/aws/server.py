@@ -96,8 +96,9 @@ def _prepare(home: Path) -> None:
     write_images(images)
     os.environ["MOTO_AMIS_PATH"] = str(images)
     os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # the policies that AdditionalIamPolicies may name
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        os.environ.setdefault(name, "sandbox")
+    # moto opens boto3 sessions of its own, which fail over a profile that does not exist.
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
+        os.environ.pop(name, None)
     log = home / "log"
     log.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log / "account.log")

@@ -30,7 +30,7 @@ from trnctl.sandbox.aws.resources import (
 _log = logging.getLogger(__name__)
 
 # pcluster describes the stack right after DeleteStack and calls the deletion failed when it is gone by then.
-_LINGER = 1.0
+_LINGER = 0.5
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class Stacks:
 
     def __init__(self, boots: Boots, faults: Faults, lock: threading.RLock, seconds: float) -> None:
         self.boots, self.faults, self.lock, self.seconds = boots, faults, lock, seconds
+        self._threads: dict[str, threading.Thread] = {}  # stack id -> the operation in progress, or the last one
+        self._leaving: set[str] = set()  # ids of stacks that are to be deleted
 
     # ------------------------------------------------------------------------------ what moto calls
 
@@ -55,30 +57,43 @@ class Stacks:
         self.in_thread(stack, lambda: self._create(stack), "CREATE_FAILED")
 
     def begin_delete(self, stack: Any) -> None:
-        """DeleteStack was accepted."""
+        """DeleteStack was accepted; an operation in progress ends before the next resource."""
         if stack.status == "DELETE_IN_PROGRESS":
             return
+        self._leaving.add(stack.stack_id)
         stack_event(stack, "DELETE_IN_PROGRESS", "User Initiated")
         self.in_thread(stack, lambda: self._delete(stack), "DELETE_FAILED")
 
     def in_thread(self, stack: Any, work: Callable[[], None], otherwise: str) -> None:
         """Run `work` beside the requests; a fault of the engine itself ends the stack with status `otherwise`."""
 
+        before = self._threads.get(stack.stack_id)
+
         def run() -> None:
             try:
+                if before is not None:
+                    before.join()
                 work()
             except Exception as error:  # noqa: BLE001 - a stack must never hang, whatever happened
                 _log.exception("stack %s", stack.name)
                 with self.lock:
                     stack_event(stack, otherwise, f"The sandbox failed: {type(error).__name__}: {error}")
 
-        threading.Thread(target=run, name=f"stack-{stack.name}", daemon=True).start()
+        thread = threading.Thread(target=run, name=f"stack-{stack.name}", daemon=True)
+        self._threads[stack.stack_id] = thread
+        thread.start()
+
+    def leaving(self, stack: Any) -> bool:
+        """Whether the stack, or the one that it is nested in, is to be deleted."""
+        return stack.stack_id in self._leaving or getattr(stack, "root_id", None) in self._leaving
 
     # ------------------------------------------------------------------------------ create
 
     def _create(self, stack: Any) -> None:
         failure = self.walk(stack, wanted_resources(stack), self.make, _creates)
         with self.lock:
+            if self.leaving(stack):
+                return
             if failure is None:
                 self.publish(stack)
                 stack_event(stack, "CREATE_COMPLETE")
@@ -90,6 +105,8 @@ class Stacks:
             stack_event(stack, "ROLLBACK_IN_PROGRESS", f"{reason}Rollback requested by user.")
         left = self.wipe(stack)
         with self.lock:
+            if self.leaving(stack):
+                return
             if left:
                 stack_event(stack, "ROLLBACK_FAILED", failed_to("delete", left))
             else:
@@ -114,6 +131,8 @@ class Stacks:
                     resource_event(stack, name, f"{verb(name)}_IN_PROGRESS")
             if not started:
                 return Failure(tuple(waiting), f"Circular dependency between resources: [{', '.join(waiting)}]")
+            if self.leaving(stack):
+                return Failure(tuple(started), "The stack is being deleted")
             name = next((each for each in started if not _waits(resources[each])), started[0])
             started.remove(name)
             word = verb(name)
@@ -193,6 +212,7 @@ class Stacks:
         left = self.wipe(stack)
         time.sleep(max(0.0, _LINGER - (time.monotonic() - begun)))
         with self.lock:
+            self._leaving.discard(stack.stack_id)
             if left:
                 stack_event(stack, "DELETE_FAILED", failed_to("delete", left))
                 return

@@ -59,6 +59,8 @@ class Updates:
         applied = self._apply(stack, new, frozenset())
         if applied.failure is None and not self._told_by_wait_condition(stack, applied):
             applied = self._tell_head_node(stack, applied)
+        if self._stacks.leaving(stack):
+            return
         if applied.failure is None:
             self._finish(stack, "UPDATE", applied.superfluous)
             return
