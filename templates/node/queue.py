@@ -6,7 +6,7 @@ newer; it never asks sacct, because ParallelCluster keeps no accounting without 
     python3 -c BOOT VERB < text     VERB is submit, observe, cancel or follow; after this script comes the request, JSON
 
 Every line of its own starts with `trnctl `, then JSON, so that what a login script prints does no harm. submit, observe
-and cancel answer one line, {"ok": …} or {"error": {"kind", "message", "said"}}; follow writes one line an event.
+and cancel answer one line, {"ok": ...} or {"error": {"kind", "message", "said"}}; follow writes one line an event.
 
 A run's folder, which it shares with the job scripts:
 

@@ -18,6 +18,9 @@ class CloudBench(Protocol):
     def has_file_system(self, name: str) -> str:
         """A file system of 1200 GiB with the cluster's tag; its id."""
 
+    def has_security_group(self, name: str) -> str:
+        """A security group with the cluster's tag that nothing uses; its id."""
+
     def removes_stack(self, name: str) -> None:
         """The stack is deleted; its instances are terminated."""
 
@@ -83,6 +86,22 @@ class CloudContract:
         assert living <= {resource.id for resource in bench.cloud.leftovers("demo")}
         bench.removes_stack("demo")
         assert not living & {resource.id for resource in bench.cloud.leftovers("demo")}
+
+    def test_what_a_file_system_kept_alive_can_go(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        wanted = bench.has_security_group("demo")
+        [group] = [resource for resource in bench.cloud.leftovers("demo") if resource.id == wanted]
+        assert group.kind == "security group"
+        assert bench.cloud.delete_beside(group)
+        assert wanted not in [resource.id for resource in bench.cloud.leftovers("demo")]
+
+    def test_instances_are_never_deleted_beside(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        before = bench.cloud.observe("demo").instances
+        for resource in bench.cloud.leftovers("demo"):
+            if resource.kind == "instance":
+                assert not bench.cloud.delete_beside(resource)
+        assert bench.cloud.observe("demo").instances == before
 
     def test_the_template_of_a_stack(self, bench: CloudBench) -> None:
         bench.has_cluster("demo")

@@ -125,6 +125,16 @@ class InMemoryCloud:
                 self.deleted_file_systems.append(file_system.id)
                 self._file_systems[cluster] = [one for one in found if one.id != file_system.id]
 
+    def delete_beside(self, resource: Resource) -> bool:
+        """Security groups and network interfaces go at once; nothing else does."""
+        self._guard()
+        mine = [cluster for cluster, left in self._resources.items() if resource in left]
+        if resource.kind not in ("security group", "network interface") or not mine:
+            return False
+        for cluster in mine:
+            self._resources[cluster].remove(resource)
+        return True
+
     def leftovers(self, cluster: str) -> list[Resource]:
         """Living instances, file systems, and what tests have put there."""
         self._guard()

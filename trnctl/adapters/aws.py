@@ -276,7 +276,7 @@ def _is_absence(code: str, message: str) -> bool:
     """CloudFormation has no code of its own for a missing stack: it is a ValidationError with these words."""
     if code == "ValidationError":
         return "does not exist" in message
-    return code in ("ResourceNotFoundException", *_GONE)
+    return code.endswith(".NotFound") or code in _GONE
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def changes_of(answer: Mapping[str, Any]) -> list[Change]:
 
 def code_of(validator: str) -> str:
     """A finding's code from a validator's class name: FsxStorageCapacityValidator -> pcluster-fsx-storage-capacity."""
-    words = re.findall(r"[A-Z]+(?=[A-Z][a-z]|\d|$)|[A-Z]?[a-z]+|\d+|[A-Z]", validator.removesuffix("Validator"))
+    words = re.findall(r"[A-Z]+\d*(?=[A-Z][a-z]|$)|[A-Z][a-z0-9]*|[a-z0-9]+", validator.removesuffix("Validator"))
     return "-".join(["pcluster", *(word.lower() for word in words)])
 
 
