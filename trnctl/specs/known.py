@@ -1,4 +1,4 @@
-"""What trnctl knows of the world as tables: regions, operating systems by ParallelCluster version, Neuron SDKs."""
+"""What trnctl knows of the world as tables: regions, operating systems by ParallelCluster version."""
 
 from __future__ import annotations
 
@@ -28,20 +28,6 @@ NEURON_ON: Mapping[str, str] = {
     "ubuntu2404": "",
     "ubuntu2204": "Neuron ended its support of Ubuntu 22.04, whose Python 3.10 is too old for PyTorch 2.9",
     "alinux2023": "PyTorch 2.9 does not run on Amazon Linux 2023 (its glibc is too old): only JAX and the tools do",
-}
-
-# Neuron SDK releases, newest first, and whether PyTorch/XLA training (what Trn1 needs) is in them.
-SDKS: Mapping[str, bool] = {
-    "2.33.1": False,
-    "2.33.0": False,
-    "2.32.0": False,
-    "2.31.1": True,
-    "2.31.0": True,
-    "2.30.0": True,
-    "2.29.1": True,
-    "2.29.0": True,
-    "2.28.1": True,
-    "2.28.0": True,
 }
 
 

@@ -20,6 +20,7 @@ from trnctl.specs.cluster import (
 from trnctl.specs.instances import instance
 from trnctl.specs.queue_loading import plain_settings, read_queues, refuse_settings
 from trnctl.specs.reading import Section, read, shown
+from trnctl.specs.software_loading import check_software, read_neuron_sdk
 from trnctl.specs.storage_loading import check_managed_fsx, check_mounts, read_storage
 
 _TO_START = "`trnctl init` writes one to start from."
@@ -62,7 +63,7 @@ def _cluster(section: Section) -> ClusterSpec:
         platform=section.choice("platform", ("parallelcluster", "hyperpod", "sagemaker"), "parallelcluster"),
         pcluster=pcluster,
         os=section.choice("os", known.ALL_SYSTEMS, "ubuntu2404"),
-        neuron_sdk=section.choice("neuron_sdk", tuple(known.SDKS), "2.31.1"),
+        neuron_sdk=read_neuron_sdk(section),
         ami=section.section("image").text("ami", None, rule=rules.AMI_ID),
         bucket=section.text("bucket", None, rule=rules.BUCKET),
         iam=_iam(section.section("iam")),
@@ -72,7 +73,7 @@ def _cluster(section: Section) -> ClusterSpec:
         tags=_tags(section),
         extra=section.data("extra"),
     )
-    _check_software(section, spec)
+    check_software(section, spec)
     _check_addresses(section, spec)
     return spec
 
@@ -230,51 +231,6 @@ def _tags(section: Section) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------------- what belongs to several sections
-
-
-def _check_software(section: Section, spec: ClusterSpec) -> None:
-    """Operating system, ParallelCluster, Neuron SDK and image must go together."""
-    accepted = known.systems(spec.pcluster.version)
-    if not accepted:
-        section.problem(
-            "pcluster-old", f"trnctl does not know ParallelCluster {spec.pcluster.version}",
-            f"Use {Pcluster.version}.", key="pcluster", level="warning",
-        )  # fmt: skip
-    elif spec.os not in accepted:
-        section.problem(
-            "os-not-supported",
-            f"ParallelCluster {spec.pcluster.version} does not take {spec.os}",
-            f"Write one of: {', '.join(accepted)}.",
-            key="os",
-        )
-    if spec.os.startswith("rocky") and spec.ami is None:
-        section.problem(
-            "os-needs-image", "ParallelCluster has no image for Rocky Linux", "Write `image: {ami: ami-…}`.", key="os"
-        )
-    trouble = known.NEURON_ON.get(spec.os, f"Neuron does not support {spec.os}")
-    if trouble:
-        section.problem("os-without-neuron", trouble, "Write `os: ubuntu2404`.", key="os", level="warning")
-    first_generation = [
-        resource.instance_type
-        for queue in spec.queues
-        for resource in queue.compute_resources
-        if resource.instance_type.startswith("trn1")
-    ]
-    if first_generation and not known.SDKS[spec.neuron_sdk]:
-        section.problem(
-            "sdk-without-xla-training",
-            f"Neuron SDK {spec.neuron_sdk} has no PyTorch training for {first_generation[0]}",
-            'Write `neuron_sdk: "2.31.1"`, the last that has.',
-            key="neuron_sdk",
-            level="warning",
-        )
-    if spec.bucket is None and spec.ami is None:
-        section.problem(
-            "no-node-software",
-            "Without `bucket` and without `image.ami` the nodes start without Neuron software",
-            "Name a bucket for trnctl's node scripts, or an image that has the software.",
-            level="info",
-        )
 
 
 def _check_addresses(section: Section, spec: ClusterSpec) -> None:
