@@ -103,6 +103,10 @@ class Trial:
         wrap = command.replace("'", "'\\''")
         return self.ssh(f"sbatch --parsable {nodes} {' '.join(options)} -o '%j.out' --wrap '{wrap}'").stdout.strip()
 
+    def picture(self) -> str:
+        """Jobs, nodes and the controller's last words, for a failure's message."""
+        return self.ssh("squeue -o '%i %T %r %N'; sinfo -N -o '%N %T %E'; tail -25 ~/../../../log/slurmctld.log").stdout
+
     def state(self, job: str) -> str:
         """Slurm's word for a job's state."""
         return self.ssh(f"squeue -h -t all -j {job} -o %T").stdout.strip()
@@ -121,12 +125,7 @@ def trial(home: Path, pace: Pace) -> Iterator[Trial]:
         finally:
             made.machines.close()
             runtime.rmdir()
-            remove_privilege_folder(sshd_runs=_sshd_runs())
-
-
-def _sshd_runs() -> bool:
-    found = subprocess.run(["ps", "-eo", "comm="], capture_output=True, text=True, timeout=10, check=True).stdout
-    return "sshd" in found.split()
+            remove_privilege_folder()
 
 
 def config(queues: Sequence[Mapping[str, Any]], **slurm: object) -> dict[str, Any]:
@@ -147,11 +146,13 @@ def resource(name: str, most: int, least: int = 0, instance_type: str = "trn1.32
     }  # fmt: skip
 
 
-def eventually(holds: Callable[[], bool], seconds: float, what: str) -> float:
-    """Wait until something holds; how long it took."""
+def eventually(
+    holds: Callable[[], bool], seconds: float, what: str, *, otherwise: Callable[[], str] = lambda: ""
+) -> float:
+    """Wait until something holds; how long it took. `otherwise` tells more when it never does."""
     start = time.monotonic()
     while not holds():
-        assert time.monotonic() - start < seconds, f"{what}: not within {seconds} seconds"
+        assert time.monotonic() - start < seconds, f"{what}: not within {seconds} seconds. {otherwise()}"
         time.sleep(0.1)
     return time.monotonic() - start
 

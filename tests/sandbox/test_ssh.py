@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("ssh") / "keys"
     ssh.make_keys(folder)
-    return folder
+    ssh.make_privilege_folder()
+    yield folder
+    ssh.remove_privilege_folder()
 
 
 def resolved(config: Path, host: str) -> dict[str, str]:
@@ -73,7 +76,6 @@ def test_sshd_takes_keys_only_and_leaves_locked_accounts_to_pam(
 ) -> None:
     environment = {"HOME": "/h", "PATH": "/h/bin:/usr/bin"}
     (tmp_path / "sshd").write_text(ssh.sshd_config(keys, environment, port=4003, shadow=shadow))
-    ssh.make_privilege_folder()
     said = subprocess.run(
         [tool("sshd"), "-T", "-f", str(tmp_path / "sshd")], capture_output=True, text=True, timeout=10, check=True
     ).stdout.splitlines()

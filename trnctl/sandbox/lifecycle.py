@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from trnctl.errors import ToolError, UsageError, WaitedTooLong
 from trnctl.sandbox.home import HOME_VARIABLE, Sandbox, read
-from trnctl.sandbox.processes import PROC, Process, Register, end, process, with_environment, written
+from trnctl.sandbox.processes import Process, Register, command_lines, end, process, with_environment, written
 
 if TYPE_CHECKING:
     from trnctl.sandbox.aws.seeds import Seeds
@@ -215,24 +215,14 @@ def _end_all(home: Path) -> list[str]:
     ended += end(recorded, patience=5)
     end(with_environment(lambda each: each.get(CLUSTER_VARIABLE, "").startswith(clusters)), patience=0)
     end(_connections(home), patience=2)
-    remove_privilege_folder(sshd_runs=any(_commands("sshd")))
+    remove_privilege_folder()
     return [str(each) for each in ended]
 
 
 def _connections(home: Path) -> list[Process]:
     """ssh clients that use our configuration: shared connections that wait for the next command."""
-    found = [process(pid, "ssh") for pid, words in _commands("ssh") if str(home / "ssh_config") in words]
+    found = [process(pid, "ssh") for pid, words in command_lines("ssh") if str(home / "ssh_config") in words]
     return [each for each in found if each is not None]
-
-
-def _commands(program: str) -> Iterator[tuple[int, list[str]]]:
-    """pid and words of every process of that program (ssh and sshd rewrite their first word: `sshd: …`)."""
-    for entry in PROC.iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):  # it has ended
-                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                if words[0].split(" ")[0].rstrip(":").rpartition("/")[2] == program:
-                    yield int(entry.name), words
 
 
 def _remove(home: Path, keep: tuple[str, ...] = ()) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -147,6 +147,16 @@ def _descendants(roots: Iterable[int]) -> set[int]:
             found.add(pid)
             waiting += children.get(pid, [])
     return found
+
+
+def command_lines(program: str) -> Iterator[tuple[int, list[str]]]:
+    """pid and words of every process of that program (ssh and sshd rewrite their first word: `sshd: …`)."""
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                if words[0].split(" ")[0].rstrip(":").rpartition("/")[2] == program:
+                    yield int(entry.name), words
 
 
 def end(processes: Iterable[Process], *, patience: float) -> list[Process]:

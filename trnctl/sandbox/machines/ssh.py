@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trnctl.sandbox.machines.addresses import LOOPBACK
+from trnctl.sandbox.processes import command_lines
 
 HOST_KEY_ALIAS = "trnctl-sandbox"  # one host key for all, so that known_hosts never changes
 PRIVILEGE_FOLDER = Path("/run/sshd")  # sshd of root wants it to exist; a service manager makes it elsewhere
@@ -42,9 +43,9 @@ def make_privilege_folder() -> None:
         _PRIVILEGE_MARK.touch()
 
 
-def remove_privilege_folder(sshd_runs: bool) -> None:
-    """Remove /run/sshd if a sandbox made it and no sshd needs it any more."""
-    if _PRIVILEGE_MARK.exists() and not sshd_runs:
+def remove_privilege_folder() -> None:
+    """Remove /run/sshd if a sandbox made it and no sshd, of whomever, needs it any more."""
+    if _PRIVILEGE_MARK.exists() and not any(command_lines("sshd")):
         _PRIVILEGE_MARK.unlink()
         PRIVILEGE_FOLDER.rmdir()
 
