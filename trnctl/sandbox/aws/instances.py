@@ -42,9 +42,7 @@ def run(
 ) -> Any:
     """Start one instance from LaunchTemplateData; the keywords win over the template. Raises EC2ClientError."""
     ec2 = backends.ec2
-    first: Mapping[str, Any] = next(
-        (nic for nic in template.get("NetworkInterfaces", []) if int(nic.get("DeviceIndex", 0)) == 0), {}
-    )
+    first = _primary(template)
     interface = ec2.get_network_interface(first["NetworkInterfaceId"]) if "NetworkInterfaceId" in first else None
     subnet = interface.subnet if interface else ec2.get_subnet(subnet_id or first.get("SubnetId"))
     type_ = instance_type or template["InstanceType"]
@@ -102,6 +100,15 @@ def _check_reservation(backends: Backends, wanted: str) -> None:
             "ReservationCapacityExceeded",
             "The requested reservation does not have sufficient compatible and available capacity for this request.",
         )
+
+
+def _primary(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The template's own words for the primary interface, {} when it has none."""
+    for interface in template.get("NetworkInterfaces", []):
+        if int(interface.get("DeviceIndex", 0)) == 0:
+            found: Mapping[str, Any] = interface
+            return found
+    return {}
 
 
 def _interface(first: Mapping[str, Any], subnet: Any, existing: Any) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""One resource of a stack at a time: made, changed and deleted through moto's models."""
+"""One resource of a stack at a time: made, changed and deleted through moto's models.
+
+moto's models raise whatever their service raises, so each step catches everything, logs it, and gives the text to
+the resource's event: on AWS, too, a failure of a service is a failure of the resource.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,7 @@ def create_resource(stack: Any, name: str) -> None:
         raise ResourceFailed(f"The sandbox does not emulate resources of type {resource['Type']}.")
     try:
         made = parsing.parse_and_create_resource(name, resource, known, stack.account_id, stack.region_name)
-    except Exception as error:
+    except Exception as error:  # any: see the module
         _log.exception("%s of stack %s", name, stack.name)
         raise ResourceFailed(_text(error)) from error
     known._parsed_resources[name] = made
@@ -62,7 +66,7 @@ def update_resource(stack: Any, name: str) -> None:
     try:
         resource = with_tags(known._resource_json_map[name], stack.tags)
         changed = parsing.parse_and_update_resource(name, resource, known, stack.account_id, stack.region_name)
-    except Exception as error:
+    except Exception as error:  # any: see the module
         _log.exception("%s of stack %s", name, stack.name)
         raise ResourceFailed(_text(error)) from error
     if changed is not None:  # moto has no update for this type: what is there stays as it is
@@ -79,7 +83,7 @@ def delete_resource(stack: Any, name: str) -> None:
             remove(Backends(stack.region_name).ec2, made)
         else:
             known._delete_resource(made, resource)
-    except Exception as error:
+    except Exception as error:  # any: see the module
         if "NotFound" in str(getattr(error, "code", "")):
             return
         _log.exception("%s of stack %s", name, stack.name)
@@ -114,7 +118,7 @@ def nested_template(parent: Any, name: str) -> tuple[str, dict[str, Any]]:
     properties = parsing.clean_json(parent.resource_map._resource_json_map[name], parent.resource_map)["Properties"]
     try:
         text = get_stack_from_s3_url(properties["TemplateURL"], ACCOUNT, get_partition(parent.region_name))
-    except Exception as error:
+    except Exception as error:  # any: see the module
         raise ResourceFailed(f"The template {properties['TemplateURL']} cannot be read: {_text(error)}") from error
     return text, properties.get("Parameters", {})
 
