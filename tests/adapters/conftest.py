@@ -15,6 +15,13 @@ from tests.adapters.small_sshd import SmallSshd
 _INSTALL = "apt-get install --no-install-recommends slurmctld slurmd slurm-client munge openssh-server openssh-client"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs programs that not every machine has."""
+    for item in items:
+        if {"slurm", "sshd"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.sandbox)
+
+
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[SmallSlurm]:
     """A real Slurm of four nodes. Its folder is short: munge's socket is in it."""

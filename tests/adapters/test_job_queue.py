@@ -19,7 +19,7 @@ from tests.fakes import HandWoundClock, InMemoryQueue, ScriptedShell
 from trnctl.adapters.local_shell import LocalShell
 from trnctl.adapters.slurm import SlurmQueue
 from trnctl.adapters.ssh_shell import SshShell
-from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError
+from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError, UsageError
 from trnctl.ports import File, JobQueue, LogLine, RunOver, Shell, StageState, Submission
 
 AGENT = Path(__file__).parents[2] / "templates" / "node" / "queue.py"
@@ -95,6 +95,7 @@ class TestSlurmHere(JobQueueContract):
         yield from _fresh(slurm, LocalShell(slurm.environ))
 
 
+@pytest.mark.slow
 class TestSlurmOverSsh(JobQueueContract):
     """Slurm behind a real ssh."""
 
@@ -193,7 +194,7 @@ def test_sbatch_says_why(here: SlurmBench, slurm: SmallSlurm, word: str, said: s
 @pytest.mark.parametrize("name", ["../out.sh", "/etc/cron.d/x", "a/../../b", "", "a//b", "./a"])
 def test_a_file_cannot_leave_the_folder(here: SlurmBench, name: str) -> None:
     submission = replace(here.submission(new_run()), files=(File(name, "x"),))
-    with pytest.raises(ToolError, match="not a plain relative path"):
+    with pytest.raises(UsageError, match="not a plain relative path"):
         here.queue.submit(submission)
     assert not Path(submission.folder).exists()
 

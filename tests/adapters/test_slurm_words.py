@@ -23,10 +23,10 @@ from trnctl.ports import LogLine, NodeGroup, RunOver, StageState
 DOWN_OR_RESERVED = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 NOT_AVAILABLE = "ReqNodeNotAvail, UnavailableNodes:compute1-dy-i1-[1-4]"
 EPOCH = "20786-12:44:28"  # the elapsed time of a job that never started
+OURS = "trnctl:bert-large-1129-a3f:train"
 # Fields of the script's JOB_FORMAT: id, state, reason, nodes, user, partition, elapsed, start, hosts, comment.
 FIELDS = (
-    ["12", "COMPLETING", "None", "2", "me", "compute1", "1-02:03:04", "2026-11-29T09:14:00", "c[1-2]"]
-    + ["trnctl:bert-large-1129-a3f:train"],
+    ["12", "COMPLETING", "None", "2", "me", "compute1", "1-02:03:04", "2026-11-29T09:14:00", "c[1-2]", OURS],
     ["11_4", "PENDING", DOWN_OR_RESERVED, "16", "eve", "compute1", "0:00", "2031-01-01T00:00:00", "", "(null)"],
     ["13", "PENDING", NOT_AVAILABLE, "4", "eve", "compute1", "0:00", "N/A", "", "her | own: trnctl:x:train"],
     ["9", "CANCELLED", "DependencyNeverSatisfied", "16", "me", "compute1", EPOCH, "Unknown", "", "trnctl:b07:train"],

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _CLUSTER_FILTER = f"tag:{records.CLUSTER_TAG}"
 _LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
-_GONE = (
-    "FileSystemNotFound", "InvalidVolume.NotFound", "MountTargetNotFound", "InvalidGroup.NotFound",
-    "InvalidNetworkInterfaceID.NotFound",
-)  # fmt: skip
+_GONE = ("FileSystemNotFound", "MountTargetNotFound", "ResourceNotFoundException")  # fmt: skip
 
 
 class BotoCloud:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from trnctl.adapters.slurm_states import job_state, node_state, reason_in_words
-from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError, TrnctlError
+from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
 from trnctl.ports import (
     CommandFailed,
     Completed,
@@ -204,6 +204,7 @@ _REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
     "no-run": (NotFoundError, "List the runs: trnctl runs."),
     "no-folder": (ToolError, "Look at the file system there, it may be full or gone: trnctl ssh -- df -h."),
     "no-slurm": (ToolError, "The head node may still be configured: wait, then run trnctl status."),
+    "bad-request": (UsageError, "Use plain names: letters, digits, dots, dashes; no folder above."),
     "busy": (ToolError, "Wait for the other one, then run the command again: it will not submit twice."),
 }
 
