@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,6 +173,16 @@ def test_an_ultracluster_of_1875_nodes_boots_and_runs_a_job(fresh: Trial) -> Non
     eventually(lambda: fresh.state(job) == "COMPLETED", 30, "the job ends")
     states = dict(line.split()[::-1] for line in fresh.ssh("sinfo -h -o '%D %T'").stdout.splitlines())
     assert states == {"idle~": "1873", "idle": "2"}
+
+
+def test_a_node_that_cannot_boot_is_replaced(fresh: Trial) -> None:
+    fresh.boot("one", [queue("q", resource("r", 1))])
+    conf = (fresh.home / "clusters" / "one" / "etc" / "slurm.conf").read_text()
+    (port,) = re.findall(r"NodeName=q-dy-r-\[1-1\] .*Port=\[(\d+)-", conf)
+    with socket.create_server((own_address().ip, int(port))):
+        job = fresh.job("-N1", "srun hostname")
+        eventually(lambda: "q-dy-r-1" in fresh.account.terminated, 30, "the node is given up", otherwise=fresh.picture)
+    eventually(lambda: fresh.state(job) == "COMPLETED", 40, "the next one runs the job", otherwise=fresh.picture)
 
 
 @pytest.mark.slow

@@ -162,12 +162,13 @@ def command_lines(program: str) -> Iterator[tuple[int, list[str]]]:
 def end(processes: Iterable[Process], *, patience: float) -> list[Process]:
     """Ask processes to end, wait up to `patience` seconds, kill the rest; those that were alive.
 
-    With `patience` 0 they are killed at once. Returns when all are gone.
+    With `patience` 0 it is as if the power went: none of them lives to see another die, and to report it. Returns
+    when all are gone.
     """
     living = [each for each in processes if each.alive]
+    for each in living:
+        each.signal(signal.SIGTERM if patience > 0 else signal.SIGSTOP)
     if patience > 0:
-        for each in living:
-            each.signal(signal.SIGTERM)
         _wait(living, patience)
     for each in living:
         each.signal(signal.SIGKILL)

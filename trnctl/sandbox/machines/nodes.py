@@ -97,7 +97,7 @@ class Nodes:
             self._dead.difference_update(gone)
         self._kill(nodes)
         for name, node in nodes.items():
-            (self.site.folder / "etc" / "nodes" / f"{name}.conf").unlink(missing_ok=True)
+            self._conf(name).unlink(missing_ok=True)
             shutil.rmtree(node.spool, ignore_errors=True)
         self._tell()
         self._account.terminate(self._cluster, gone)
@@ -122,16 +122,18 @@ class Nodes:
         with self._lock:
             fallen = [name for name, node in self._nodes.items() if node.slurmd and not node.slurmd.alive]
             self._dead.update(fallen)
+            for name in fallen:  # nobody can reach it any more
+                self._conf(name).unlink(missing_ok=True)
             due = [name for name, when in self._refused.items() if when <= now]
             for name in due:
                 del self._refused[name]
             dead = set(self._dead)
-        for name in fallen:  # nobody can reach it any more
-            (self.site.folder / "etc" / "nodes" / f"{name}.conf").unlink(missing_ok=True)
         with _logged():
             self._slurm.update_nodes(due, "power_down", RECOVERED)
         if dead:
             with _logged():
+                # One that died before it ever answered is still awaited by slurmctld, for ResumeTimeout.
+                self._slurm.update_nodes(sorted(dead & self._slurm.nodes_in("powering_up")), "down", UNHEALTHY)
                 self._slurm.update_nodes(sorted(dead & self._slurm.nodes_in("down")), "power_down", UNHEALTHY)
         if self.active and now >= self._next_static:
             self.power_up_static()
@@ -159,7 +161,7 @@ class Nodes:
 
     def _start_slurmd(self, name: str, spool: Path) -> Process:
         spool.mkdir(exist_ok=True)
-        conf = self.site.folder / "etc" / "nodes" / f"{name}.conf"
+        conf = self._conf(name)
         conf.write_text(node_conf(self.site, name, spool))
         return self._register.start(
             # -b: as after a boot; without it slurmctld takes the node to be powering up for ever.
@@ -169,6 +171,10 @@ class Nodes:
             environment={**self._environment, "SLURM_CONF": str(conf), "SLURMD_NODENAME": name},
             log=self.site.folder / "log" / "slurmd.out",
         )
+
+    def _conf(self, name: str) -> Path:
+        """What the slurmd of a node reads; there while the node is up, which is how `reach` knows."""
+        return self.site.folder / "etc" / "nodes" / f"{name}.conf"
 
     def _refuse(self, refusals: list[Refusal]) -> None:
         codes: dict[str, list[str]] = {}
@@ -192,6 +198,7 @@ class Nodes:
 
         daemons = [node.slurmd for node in nodes.values() if node.slurmd is not None]
         end(daemons, patience=0)  # first, so that it starts nothing more
+        # All others together: a step that saw its task end would tell slurmctld that the job has failed.
         end(with_environment(runs_there), patience=0)
         self._register.reap()
 
