@@ -76,13 +76,16 @@ def _services(
     from trnctl.adapters.clock import SystemClock
     from trnctl.adapters.local_shell import LocalShell
     from trnctl.adapters.pcluster import PclusterProvisioner
+    from trnctl.specs.cluster import Pcluster
 
     # pcluster may live in the same environment as trnctl, which need not be on PATH.
     path = os.pathsep.join([environ.get("PATH", ""), str(Path(sys.executable).parent)])
     local = LocalShell({**environ, "PATH": path})
-    executable = spec.pcluster.executable if spec else "pcluster"
+    wanted = spec.pcluster if spec else Pcluster()
     return Services(
-        provisioner=PclusterProvisioner(local, region=region, executable=executable),
+        provisioner=PclusterProvisioner(
+            local, region=region, executable=wanted.executable, version=wanted.version if spec else ""
+        ),
         cloud=BotoCloud(region=region, profile=profile, environ=environ),
         clock=SystemClock(),
         local=local,
@@ -156,7 +159,9 @@ def _sandbox_services(region: str, cluster: str, spec: ClusterSpec | None) -> Se
     def way(head: Instance) -> tuple[str, SshOptions]:
         from trnctl.adapters.ssh_shell import SshOptions
 
-        return head.public_ip or head.private_ip, SshOptions(config_file=str(world.ssh_config))
+        return head.public_ip or head.private_ip, SshOptions(
+            config_file=str(world.ssh_config), control_folder=str(world.runtime / "ssh")
+        )
 
     return _services(
         environ,

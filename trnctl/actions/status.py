@@ -173,7 +173,7 @@ def summarize(picture: QueuePicture, now: datetime) -> list[RunStatus]:
     """The runs of a picture, the living first, then the newest."""
     jobs = {job.id: job for job in picture.jobs}
     runs = [_summary(record, jobs) for record in picture.runs]
-    return sorted(runs, key=lambda run: run.over)
+    return sorted(runs, key=lambda run: (run.over, run.state != "running"))
 
 
 @dataclass(frozen=True)

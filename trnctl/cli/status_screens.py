@@ -17,13 +17,10 @@ from trnctl.errors import ToolError, TrnctlError
 if TYPE_CHECKING:
     from trnctl.actions.status import ClusterStatus, RunStatus
 
-_ALIVE = {
-    "running": "green",
-    "pending": "yellow",
-    "configuring": "yellow",
-    "failed": "bold red",
-    "node-fail": "bold red",
-}
+_STYLES = {
+    "running": "green", "pending": "yellow", "configuring": "yellow", "held": "yellow",
+    "failed": "bold red", "node-fail": "bold red", "timeout": "bold red",
+}  # fmt: skip
 SHOWN_ENDED = 5
 
 
@@ -124,25 +121,32 @@ def _node_lines(seen: ClusterStatus) -> list[Text]:
 def _run_table(runs: Sequence[RunStatus]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("runs", overflow="fold")
-    for column in ("STAGE", "STATE", "NODES", "ELAPSED", "STEP", "RATE", "ETA"):
-        table.add_column(column, justify="right" if column in {"NODES", "ELAPSED", "STEP", "RATE", "ETA"} else "left")
-    ended = 0
-    for run in runs:
-        if run.over:
-            ended += 1
-            if ended > SHOWN_ENDED:
-                continue
-        state = Text(run.state, style=_ALIVE.get(run.state, ""))
-        if run.reason and run.state not in {"running", "completed"}:
-            state.append(f": {run.reason}", style="dim")
-        eta = duration(run.eta_s) if run.eta_s is not None else "–"
+    for column in ("STAGE", "STATE", "NODES", "ELAPSED", "PROGRESS"):
+        table.add_column(column, justify="right" if column in {"NODES", "ELAPSED"} else "left")
+    ended = [run for run in runs if run.over]
+    for run in [*(one for one in runs if not one.over), *ended[:SHOWN_ENDED]]:
         table.add_row(
-            Text(run.run), Text(run.stage), state, str(run.nodes), duration(run.elapsed_s) if run.elapsed_s else "–",
-            steps(run.step, run.steps), rate(run.throughput, run.unit), eta,
-        )  # fmt: skip
-    if ended > SHOWN_ENDED:
-        table.add_row(Text(f"and {ended - SHOWN_ENDED} that ended: trnctl runs", style="dim"))
+            Text(run.run),
+            Text(run.stage),
+            Text(run.state, style=_STYLES.get(run.state, "")),
+            str(run.nodes),
+            duration(run.elapsed_s) if run.elapsed_s else "–",
+            Text(progress_words(run)),
+        )
+    if len(ended) > SHOWN_ENDED:
+        table.add_row(Text(f"and {len(ended) - SHOWN_ENDED:,} that ended: trnctl runs", style="dim"))
     return table
+
+
+def progress_words(run: RunStatus) -> str:
+    """`6,112/28,125   24.1k seq/s   ETA 4h15m`, or why it does not run."""
+    parts = [run.reason] if run.reason and run.state not in {"running", "completed"} else []
+    if run.step is not None:
+        parts.append(steps(run.step, run.steps))
+        parts.append(rate(run.throughput, run.unit))
+    if run.eta_s is not None:
+        parts.append(f"ETA {duration(run.eta_s)}")
+    return "   ".join(parts) or "–"
 
 
 def runs(screen: Screen, seen: ClusterStatus) -> None:
@@ -152,13 +156,17 @@ def runs(screen: Screen, seen: ClusterStatus) -> None:
         return
     rows = [
         (
-            run.run, run.stage, run.state, run.nodes, duration(run.elapsed_s) if run.elapsed_s else "–",
-            steps(run.step, run.steps), rate(run.throughput, run.unit),
+            run.run,
+            run.stage,
+            run.state,
+            run.nodes,
+            duration(run.elapsed_s) if run.elapsed_s else "–",
+            progress_words(run),
         )
         for run in seen.runs
-    ]  # fmt: skip
+    ]
     if rows:
-        screen.table(["RUN", "STAGE", "STATE", "NODES", "ELAPSED", "STEP", "RATE"], rows, right=(3, 4, 5, 6))
+        screen.table(["RUN", "STAGE", "STATE", "NODES", "ELAPSED", "PROGRESS"], rows, right=(3, 4))
     else:
         screen.say("There is no run yet: trnctl submit bert-large -N 16 makes one.")
     for alert in seen.alerts:
