@@ -9,7 +9,7 @@ between a person and a verb.
     render/            spec -> text (ParallelCluster YAML, sbatch scripts), pure
     plan/              arithmetic on values: layout, cost
     diagnose/          evidence in, findings out
-    ports              the doors as Protocols, and the records that pass through them
+    ports/             the doors as Protocols, and the records that pass through them
     actions/           one verb per module: plan_x(...) is pure, x(...) carries it out
     adapters/          each file implements one door: nothing else imports the outside world
     sandbox/           the embedded world: AWS emulator, Slurm, sshd, emulated Neuron tools

@@ -1,0 +1,64 @@
+"""The doors to the outside, as Protocols, and the plain records that pass through them.
+
+Actions know only this package. What stands behind a door is chosen in `targets`: a real adapter, or a fake
+from the tests. Nothing that passes a door carries a foreign type: times are aware `datetime`s in UTC, states
+are our own words, failures are `TrnctlError`s.
+"""
+
+from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack
+from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
+from trnctl.ports.queue import (
+    ENDED,
+    File,
+    FollowEvent,
+    Job,
+    JobQueue,
+    JobState,
+    LogLine,
+    NodeGroup,
+    QueuePicture,
+    RunOver,
+    RunRecord,
+    Stage,
+    StageState,
+    Submission,
+    Submitted,
+)
+from trnctl.ports.services import Clock, HeadDoor, Services
+from trnctl.ports.shell import CommandFailed, Completed, Shell
+
+__all__ = [
+    "ENDED",
+    "Change",
+    "Clock",
+    "Cloud",
+    "ClusterSummary",
+    "CommandFailed",
+    "Completed",
+    "File",
+    "FileSystem",
+    "Fleet",
+    "FollowEvent",
+    "HeadDoor",
+    "Instance",
+    "Job",
+    "JobQueue",
+    "JobState",
+    "LogLine",
+    "NodeGroup",
+    "Observed",
+    "Phase",
+    "Provisioner",
+    "QueuePicture",
+    "Resource",
+    "RunOver",
+    "RunRecord",
+    "Services",
+    "Shell",
+    "Stack",
+    "StackEvent",
+    "Stage",
+    "StageState",
+    "Submission",
+    "Submitted",
+]

@@ -1,0 +1,110 @@
+"""The door to AWS itself: the handful of questions that trnctl asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from trnctl.ports.provisioner import StackEvent
+
+Phase = Literal["creating", "running", "create-failed", "updating", "update-failed", "deleting", "delete-failed"]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A cluster's CloudFormation stack. `status` is CloudFormation's word, `phase` ours."""
+
+    name: str
+    status: str
+    phase: Phase
+    created: datetime
+    reason: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The compute fleet's status as ParallelCluster records it, in its word in lower case
+    (`running`, `stopped`, `stopping`, `protected`, `start_requested`, …)."""
+
+    status: str
+    at: datetime | None
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An EC2 instance that carries the cluster's tag; `role` is ParallelCluster's node-type tag."""
+
+    id: str
+    type: str
+    state: str
+    role: Literal["head", "compute", "login", "other"]
+    public_ip: str = ""
+    private_ip: str = ""
+    queue: str = ""
+    compute_resource: str = ""
+    capacity: Literal["on-demand", "spot", "capacity-block"] = "on-demand"
+    launched: datetime | None = None
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """A file system or volume that is or was mounted by the cluster. `gib` is its provisioned size (0 = elastic)."""
+
+    id: str
+    kind: Literal["fsx-lustre", "efs", "ebs"]
+    gib: int
+    state: str
+    deployment: str = ""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Anything in the account that still carries the cluster's tag or name."""
+
+    kind: str
+    id: str
+    detail: str = ""
+    monthly_usd: float | None = None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What AWS says about one cluster, asked side by side in one go."""
+
+    stack: Stack | None
+    fleet: Fleet | None
+    instances: tuple[Instance, ...]
+
+
+class Cloud(Protocol):
+    """The handful of questions that trnctl asks AWS itself. All raise CloudError when AWS refuses."""
+
+    def observe(self, cluster: str) -> Observed:
+        """Stack, fleet and living instances of a cluster (terminated ones are left out), asked in parallel."""
+
+    def stack_events(self, cluster: str) -> list[StackEvent]:
+        """Stack events of the newest stack of that name (also just after its deletion), oldest first, [] when none."""
+
+    def template(self, cluster: str) -> Mapping[str, object] | None:
+        """The CloudFormation template of a cluster's stack (its `Resources` by logical id); None when there is none."""
+
+    def file_systems(self, cluster: str) -> list[FileSystem]:
+        """File systems and volumes that carry the cluster's tag."""
+
+    def delete_file_system(self, file_system: FileSystem) -> None:
+        """Start deleting one; silent if it is already gone."""
+
+    def delete_beside(self, resource: Resource) -> bool:
+        """Delete a security group or network interface that a retained file system kept alive, once that is gone;
+        True when it is gone. Other kinds are left alone, and so is what AWS says is still in use."""
+
+    def leftovers(self, cluster: str) -> list[Resource]:
+        """Everything outside a living stack that still carries the cluster's tag or name and could cost or block:
+        instances, volumes, interfaces, security groups, placement groups, file systems, log groups,
+        hosted zones, roles."""
+
+    def looked_for(self) -> tuple[str, ...]:
+        """The kinds that `leftovers` looks for, in words, for the proof that teardown prints."""

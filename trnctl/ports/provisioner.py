@@ -1,0 +1,72 @@
+"""The door to what makes and unmakes clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from trnctl.findings import Finding
+
+
+@dataclass(frozen=True)
+class StackEvent:
+    """One CloudFormation event; `resource_type` is the CloudFormation name, `reason` is '' when none."""
+
+    at: datetime
+    logical_id: str
+    resource_type: str
+    status: str
+    reason: str = ""
+    physical_id: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line of an update's change set: what is different from the running cluster."""
+
+    path: str
+    current: str
+    requested: str
+
+
+@dataclass(frozen=True)
+class ClusterSummary:
+    """One row of `cluster list`."""
+
+    name: str
+    region: str
+    status: str
+    version: str
+
+
+class Provisioner(Protocol):
+    """Makes and unmakes clusters (ParallelCluster's CLI). `document` is a whole ParallelCluster YAML file."""
+
+    def create(self, name: str, document: str) -> None:
+        """Start creating; returns when CloudFormation has accepted. RefusedError carries validation findings."""
+
+    def check(self, name: str, document: str) -> list[Finding]:
+        """The provisioner's own dry run: nothing is created; its verdicts as findings (empty = it would pass)."""
+
+    def update(self, name: str, document: str) -> list[Change]:
+        """Start updating; the change set that was accepted ([] = nothing to change)."""
+
+    def check_update(self, name: str, document: str) -> tuple[list[Change], list[Finding]]:
+        """What an update would change, and what forbids it."""
+
+    def clusters(self) -> list[ClusterSummary]:
+        """All clusters of the region."""
+
+    def describe(self, name: str) -> Mapping[str, object]:
+        """The provisioner's own description, as it gives it. NotFoundError when there is none."""
+
+    def events(self, name: str) -> list[StackEvent]:
+        """Stack events, oldest first. NotFoundError when there is no such cluster."""
+
+    def set_fleet(self, name: str, running: bool) -> None:
+        """Ask the compute fleet to start or to stop; returns at once."""
+
+    def delete(self, name: str) -> None:
+        """Start deleting the stack; silent if it is already gone or going."""

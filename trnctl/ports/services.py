@@ -1,0 +1,51 @@
+"""Time, the way to head nodes, and all doors bundled for one cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from trnctl.ports.cloud import Cloud, Instance
+from trnctl.ports.provisioner import Provisioner
+from trnctl.ports.queue import JobQueue
+from trnctl.ports.shell import Shell
+
+
+class Clock(Protocol):
+    """Time, so that tests can wind it by hand."""
+
+    def now(self) -> datetime:
+        """The current time, aware, in UTC."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """The doors, bundled for one cluster.
+
+    `head` opens the way to the head node once AWS has told its address. `mount_prefix` stands before every mount
+    directory on the head node: '' on AWS; the sandbox, which may not write to `/fsx` on the user's machine, keeps
+    the cluster's file systems below its own folder. `notice` is a sentence shown with every result when what
+    answers is not AWS ('' otherwise).
+    """
+
+    provisioner: Provisioner
+    cloud: Cloud
+    clock: Clock
+    local: Shell
+    head: HeadDoor
+    mount_prefix: str = ""
+    notice: str = ""
+
+
+class HeadDoor(Protocol):
+    """Opens the way to a cluster's head node once its address is known."""
+
+    def shell(self, head: Instance) -> Shell:
+        """A Shell on that head node; nothing is connected before the first command."""
+
+    def queue(self, head: Instance) -> JobQueue:
+        """The Slurm that runs there."""
