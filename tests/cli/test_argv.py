@@ -43,7 +43,7 @@ def test_a_global_option_means_the_same_before_and_after_every_command(
 
 
 def test_every_option_of_a_command_that_takes_a_value_is_known() -> None:
-    takes_value = set()
+    takes_value: set[tuple[str, str]] = set()
     for path, params in leaves():
         for param in params:
             names = [*getattr(param, "opts", [])]

@@ -1,7 +1,5 @@
 """The command tree. Importing this module loads typer and nothing heavy: the start is part of the product."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`trnctl cluster`: render, create, update, look at and delete a cluster."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

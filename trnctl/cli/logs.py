@@ -1,7 +1,5 @@
 """`trnctl logs`: what a run prints, followed live if wanted."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

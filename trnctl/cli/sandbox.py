@@ -1,7 +1,5 @@
 """`trnctl sandbox`: the embedded world up and down, its state, and faults on demand."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

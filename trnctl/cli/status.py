@@ -1,7 +1,5 @@
 """`trnctl status` and `trnctl ssh`: one screen of the cluster, and the way onto it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

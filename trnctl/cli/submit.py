@@ -1,20 +1,15 @@
 """`trnctl submit`, `runs`, `results` and `cancel`: runs from the plan to what they left."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
 from trnctl.cli.session import Session
 from trnctl.errors import UsageError
 
-if TYPE_CHECKING:
-    from trnctl.specs.workload import Scaling
-
 Word = TypeVar("Word", bound=str)
-_SCALINGS: Mapping[str, Scaling] = {"strong": "strong", "weak": "weak"}
+_SCALINGS: Mapping[str, Literal["strong", "weak"]] = {"strong": "strong", "weak": "weak"}
 _COMPILES: Mapping[str, Literal["auto", "force", "skip"]] = {"auto": "auto", "force": "force", "skip": "skip"}
 
 

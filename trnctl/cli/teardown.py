@@ -1,7 +1,5 @@
 """`trnctl teardown`: everything away, with proof."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`trnctl workloads`: the catalogue of recipes."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
