@@ -76,7 +76,8 @@ def predicted_rate(workload: WorkloadSpec, layout: Layout, instance_type: str) -
     kind = f"published {layout.scaling}-scaling rate"
     exact = next((row for row in rows if row.nodes == layout.nodes), None)
     if exact is not None:
-        return exact.rate, f"{kind} {exact.rate:,.0f} {workload.log.unit}, {_sources([exact], instance_type)}"
+        digits = 0 if exact.rate >= 100 else 2
+        return exact.rate, f"{kind} {exact.rate:,.{digits}f} {workload.log.unit}, {_sources([exact], instance_type)}"
     below = [row for row in rows if row.nodes < layout.nodes]
     above = [row for row in rows if row.nodes > layout.nodes]
     if below and above:

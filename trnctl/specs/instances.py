@@ -22,6 +22,8 @@ class InstanceFacts:
     `devices` are accelerators (Trainium chips or GPUs). `ranks` is the usual number of worker processes: NeuronCores
     at the default logical configuration (LNC=2 on Trainium2), or GPUs. `device_gib` is the memory of all devices,
     `local_gb` that of the instance's own NVMe disks. `price_usd` is per hour, None when none is published.
+    `bf16_tflops` is the dense BF16 peak of all devices, `network_gbs` the bandwidth between nodes in gigabytes a
+    second, one way.
     """
 
     type: str
@@ -36,6 +38,13 @@ class InstanceFacts:
     local_gb: int = 0
     price_usd: float | None = None
     price_note: str = ""
+    bf16_tflops: float | None = None
+    network_gbs: float = 0.0
+
+    @property
+    def trainium1(self) -> bool:
+        """First-generation Trainium, which only the frozen XLA stack trains on."""
+        return self.type.startswith("trn1")
 
     @property
     def efa(self) -> bool:
@@ -44,17 +53,19 @@ class InstanceFacts:
 
 
 _NO_PRICE = "no on-demand price is published"
-# type, kind, vCPUs, host GiB, devices, ranks, device GiB, EFA interfaces, network cards, local GB, USD per hour
+# type, kind, vCPUs, host GiB, devices, ranks, device GiB, EFA interfaces, network cards, local GB, USD per hour, note,
+# dense BF16 TFLOPS (of Trainium: Neuron's hardware pages; of GPUs: the vendor's figure, 312 an A100 and 989 an H100),
+# network GB/s
 _ACCELERATED = (
-    InstanceFacts("trn1.2xlarge", "trainium", 8, 32, 1, 2, 32, 0, 1, 474, 1.34375),
-    InstanceFacts("trn1.32xlarge", "trainium", 128, 512, 16, 32, 512, 8, 8, 7600, 21.50),
-    InstanceFacts("trn1n.32xlarge", "trainium", 128, 512, 16, 32, 512, 16, 16, 7600, 24.78),
-    InstanceFacts("trn2.3xlarge", "trainium", 12, 128, 1, 4, 96, 1, 1, 470, None, _NO_PRICE),
-    InstanceFacts("trn2.48xlarge", "trainium", 192, 2048, 16, 64, 1536, 16, 16, 7600, None, _NO_PRICE),
-    InstanceFacts("trn2u.48xlarge", "trainium", 192, 2048, 16, 64, 1536, 16, 16, 7600, None, _NO_PRICE),
-    InstanceFacts("p4d.24xlarge", "gpu", 96, 1152, 8, 8, 320, 4, 4, 8000, 21.957642),
-    InstanceFacts("p4de.24xlarge", "gpu", 96, 1152, 8, 8, 640, 4, 4, 8000, 27.44705),
-    InstanceFacts("p5.48xlarge", "gpu", 192, 2048, 8, 8, 640, 32, 32, 30400, 55.04),
+    InstanceFacts("trn1.2xlarge", "trainium", 8, 32, 1, 2, 32, 0, 1, 474, 1.34375, "", 190, 0.39),
+    InstanceFacts("trn1.32xlarge", "trainium", 128, 512, 16, 32, 512, 8, 8, 7600, 21.50, "", 3040, 100),
+    InstanceFacts("trn1n.32xlarge", "trainium", 128, 512, 16, 32, 512, 16, 16, 7600, 24.78, "", 3040, 200),
+    InstanceFacts("trn2.3xlarge", "trainium", 12, 128, 1, 4, 96, 1, 1, 470, None, _NO_PRICE, 667, 25),
+    InstanceFacts("trn2.48xlarge", "trainium", 192, 2048, 16, 64, 1536, 16, 16, 7600, None, _NO_PRICE, 10700, 400),
+    InstanceFacts("trn2u.48xlarge", "trainium", 192, 2048, 16, 64, 1536, 16, 16, 7600, None, _NO_PRICE, 10700, 400),
+    InstanceFacts("p4d.24xlarge", "gpu", 96, 1152, 8, 8, 320, 4, 4, 8000, 21.957642, "", 2496, 50),
+    InstanceFacts("p4de.24xlarge", "gpu", 96, 1152, 8, 8, 640, 4, 4, 8000, 27.44705, "", 2496, 50),
+    InstanceFacts("p5.48xlarge", "gpu", 192, 2048, 8, 8, 640, 32, 32, 30400, 55.04, "", 7912, 400),
 )
 _SIZES = {
     "large": 2, "xlarge": 4, "2xlarge": 8, "4xlarge": 16, "8xlarge": 32, "9xlarge": 36, "12xlarge": 48,

@@ -13,6 +13,7 @@ counts as absent. A section or list that is absent reads as an empty one.
 
     text, choice, integer, number, flag      one value
     flag_or_text                             `true`, `false` or a name
+    integer_or_choice                        a whole number or one of a few words
     texts                                    a list of texts
     mapping, integers, scalars               text -> text, integer, or any scalar
     section, sections                        a mapping, a list of mappings
@@ -221,6 +222,15 @@ class Section:
             self._report_wrong(wrong_type(node, "true, false or a text", "Write true, false or one text."), key)
             return default
         return self.text(key, default, rule=rule)
+
+    def integer_or_choice(
+        self, key: str, choices: Sequence[Choice], default: None = None, *, minimum: int | None = None
+    ) -> int | Choice | None:
+        """A whole number, or one of a few words."""
+        node = self._node(key)
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            return self.choice(key, choices, default)
+        return self.integer(key, default, minimum=minimum)
 
     # ------------------------------------------------------------------------- many values
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trnctl.specs.model import Model
+from trnctl.specs.parallelism import Parallelism, Stack
+
 Scaling = Literal["strong", "weak"]
 Value = str | int | float | bool
 
@@ -36,7 +39,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences per optimizer step. At one node: micro x accumulation x ranks = `global_size`.
+    """Sequences per optimizer step. On the recipe's own number of nodes, `global_size` is micro x accumulation x the
+    workers that see different data: all of them, unless some share a model.
 
     Strong scaling keeps `global_size` and divides `accumulation` by the nodes; weak scaling keeps `accumulation`.
     `sequence` is in tokens.
@@ -88,9 +92,24 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What somebody says of a run's length, to be held against the prediction: under `hours_under` on `nodes`."""
+
+    nodes: int
+    hours_under: float
+    source: str
+
+
+@dataclass(frozen=True)
 class WorkloadSpec:
-    """One recipe. Arguments, environment and `virtualenv` may hold the words of `PLACEHOLDERS` in braces; they are
-    filled by `plan.arguments`. An argument that is true is passed as a bare flag, one that is false is left out."""
+    """One recipe.
+
+    `plan_only` is the reason why a recipe can be planned but not submitted; then `source`, `script`, `log` and
+    `checkpoint` are empty. `stack` is what the training code speaks on Trainium.
+
+    Arguments, environment and `virtualenv` may hold the words of `PLACEHOLDERS` in braces; they are filled by
+    `plan.arguments`. An argument that is true is passed as a bare flag, one that is false is left out.
+    """
 
     name: str
     title: str
@@ -112,6 +131,11 @@ class WorkloadSpec:
     reserved_ports: tuple[int, ...] = (48620,)
     virtualenv: str = ""  # activated on the nodes when it is there
     dataset: str = ""
-    model: str = ""
+    model: str = ""  # its name
+    shape: Model | None = None  # what memory and time are computed from
+    parallelism: Parallelism = field(default_factory=Parallelism)
+    stack: Stack = "torchrun-ddp"
+    plan_only: str = ""
     published: tuple[Published, ...] = ()
+    claims: tuple[Claim, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)  # what -> where its numbers come from

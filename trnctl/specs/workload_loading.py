@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+from trnctl.specs.parallelism import STACKS
+from trnctl.specs.parallelism_loading import read_model, read_parallelism
 from trnctl.specs.reading import Section, matching, read
 from trnctl.specs.workload import (
     PLACEHOLDERS,
     Batch,
     Checkpoint,
+    Claim,
     LogPattern,
     Published,
     Source,
@@ -17,9 +20,9 @@ from trnctl.specs.workload import (
 
 _NAME = matching(
     "name-format",
-    r"[a-z0-9][a-z0-9-]{0,39}",
+    r"[a-z0-9][a-z0-9.-]{0,39}",
     "cannot name a recipe: its runs' folders and jobs are called after it",
-    "Use at most 40 small letters, digits and hyphens, beginning with a letter or digit.",
+    "Use at most 40 small letters, digits, dots and hyphens, beginning with a letter or digit.",
 )
 _COMMIT = matching(
     "commit-not-pinned",
@@ -63,18 +66,24 @@ def load_workload(text: str | bytes, path: str) -> WorkloadSpec:
 
 def _workload(root: Section, batch: Section) -> WorkloadSpec:
     ports = root.text("reserved_ports", "48620", rule=_PORTS)
+    plan_only = root.text("plan_only", "")
+    nodes = root.integer("nodes", 1, minimum=1)
+    ranks = _ranks(root, needed=not plan_only)
+    parallelism = read_parallelism(root.section("parallelism"))
+    model, shape = read_model(root)
+    sharing = parallelism.tensor * parallelism.pipeline * parallelism.context
     return WorkloadSpec(
         name=root.text("name", rule=_NAME),
         title=root.text("title"),
-        source=_source(root.section("source")),
-        script=root.text("script", rule=_INSIDE),
+        source=Source("", "") if plan_only else _source(root.section("source")),
+        script="" if plan_only else root.text("script", rule=_INSIDE),
         arguments=root.scalars("arguments"),
-        batch=_batch(batch),
+        batch=_batch(batch, nodes * next(iter(ranks.values()), 0) // sharing),
         steps=root.integer("steps", minimum=1),
-        log=_log(root.section("log")),
-        checkpoint=_checkpoint(root.section("checkpoint")),
-        nodes=root.integer("nodes", 1, minimum=1),
-        ranks_per_node=_ranks(root),
+        log=LogPattern(step="") if plan_only else _log(root.section("log")),
+        checkpoint=Checkpoint(pattern="") if plan_only else _checkpoint(root.section("checkpoint")),
+        nodes=nodes,
+        ranks_per_node=ranks,
         environment=root.mapping("environment"),
         multi_node_environment=root.mapping("multi_node_environment"),
         compile=root.choice("compile", ("neuron_parallel_compile", "none"), "neuron_parallel_compile"),
@@ -84,8 +93,13 @@ def _workload(root: Section, batch: Section) -> WorkloadSpec:
         reserved_ports=tuple(int(port) for port in ports.split(",") if port.isdigit()),
         virtualenv=root.text("virtualenv", ""),
         dataset=root.text("dataset", ""),
-        model=root.text("model", ""),
+        model=model,
+        shape=shape,
+        parallelism=parallelism,
+        stack=root.choice("stack", STACKS, "torchrun-ddp"),
+        plan_only=plan_only,
         published=tuple(map(_published, root.sections("published"))),
+        claims=tuple(map(_claim, root.sections("claims"))),
         sources=root.mapping("sources"),
     )
 
@@ -98,13 +112,22 @@ def _source(section: Section) -> Source:
     )
 
 
-def _batch(section: Section) -> Batch:
-    return Batch(
-        global_size=section.integer("global_size", minimum=1),
-        micro=section.integer("micro", minimum=1),
-        accumulation=section.integer("accumulation", minimum=1),
-        sequence=section.integer("sequence", minimum=1),
-    )
+def _batch(section: Section, data: int) -> Batch:
+    """`data` is how many workers see different sequences on the recipe's own nodes; with it, the accumulation follows
+    from the global batch where the recipe does not give it."""
+    whole, micro = section.integer("global_size", minimum=1), section.integer("micro", minimum=1)
+    accumulation = section.integer("accumulation", None, minimum=1)
+    if accumulation is None:
+        accumulation = whole // (micro * data) if micro * data else 0
+        if whole and micro and data and accumulation * micro * data != whole:
+            section.problem(
+                "batch-product",
+                f"micro batches of {micro} on {data} workers with different data do not divide {whole:,}",
+                "Change the global size, the micro batch, or the recipe's `nodes`.",
+                key="global_size",
+            )
+            accumulation = 0
+    return Batch(whole, micro, accumulation, section.integer("sequence", minimum=1))
 
 
 def _log(section: Section) -> LogPattern:
@@ -146,9 +169,18 @@ def _published(section: Section) -> Published:
     )
 
 
-def _ranks(root: Section) -> dict[str, int]:
+def _claim(section: Section) -> Claim:
+    return Claim(
+        nodes=section.integer("nodes", minimum=1),
+        hours_under=section.number("hours_under", minimum=0.001),
+        source=section.text("source"),
+    )
+
+
+def _ranks(root: Section, *, needed: bool) -> dict[str, int]:
+    """Without workers, a recipe that is only planned takes each type's own number."""
     ranks = root.integers("ranks_per_node")
-    if not root.has("ranks_per_node"):
+    if needed and not root.has("ranks_per_node"):
         root.problem(
             "missing-key",
             "No instance type can run this recipe",
@@ -164,21 +196,26 @@ def _ranks(root: Section) -> dict[str, int]:
 
 
 def _check_batch(root: Section, section: Section, spec: WorkloadSpec) -> None:
-    """micro x accumulation x ranks of one node of the first type is the global batch; other types divide it."""
+    """On the recipe's own nodes of the first type the factors make the global batch; other types divide it."""
     batch = spec.batch
+    words = spec.parallelism
+    sharing = words.tensor * words.pipeline * words.context
     if 0 in {batch.global_size, batch.micro, batch.accumulation}:
         return  # reported already
     for place, (name, ranks) in enumerate(spec.ranks_per_node.items()):
-        made = batch.micro * batch.accumulation * ranks
+        data, left = divmod(spec.nodes * ranks, sharing)
+        made = batch.micro * batch.accumulation * data
+        if left:
+            continue  # the rules of `plan` say more of it
         if place == 0 and made != batch.global_size:
             section.problem(
                 "batch-product",
-                f"micro {batch.micro} × accumulation {batch.accumulation} × {ranks} workers of one {name} is {made:,}, "
-                f"not {batch.global_size:,}",
+                f"micro {batch.micro} × accumulation {batch.accumulation} × {data} workers with different data "
+                f"({spec.nodes} × {name}) is {made:,}, not {batch.global_size:,}",
                 f"Write global_size: {made}, or change one of its factors.",
                 key="global_size",
             )
-        elif place > 0 and batch.global_size % (batch.micro * ranks):
+        elif place > 0 and (not data or batch.global_size % (batch.micro * data)):
             root.problem(
                 "batch-product",
                 f"{ranks} workers with micro batches of {batch.micro} do not divide {batch.global_size:,}",
