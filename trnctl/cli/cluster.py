@@ -14,11 +14,13 @@ Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 
 @app.command()
 def render(context: typer.Context) -> None:
-    """Print the ParallelCluster YAML of the cluster file."""
+    """Print the ParallelCluster YAML of the cluster file; with -o json the same as JSON."""
+    from trnctl.cli import cluster_screens as screens
+    from trnctl.cli.output import Screen
     from trnctl.render.cluster import cluster_document
 
     session: Session = context.obj
-    typer.echo(cluster_document(session.spec()), nl=False)
+    screens.document(Screen(session), cluster_document(session.spec()))
 
 
 @app.command()

@@ -117,6 +117,16 @@ def clusters(screen: Screen, found: Sequence[ClusterSummary], region: str) -> No
         screen.table(["NAME", "STATUS", "VERSION"], [(one.name, one.status, one.version) for one in found])
 
 
+def document(screen: Screen, text: str) -> None:
+    """`cluster render`: the YAML as it will be sent, or what it says as JSON."""
+    if not screen.json:
+        screen.text(text)
+        return
+    import yaml
+
+    screen.data(yaml.safe_load(text))
+
+
 def mapping(screen: Screen, value: Mapping[str, object]) -> None:
     """A whole answer of another tool, as YAML or JSON."""
     if screen.json:

@@ -1,0 +1,31 @@
+"""Sandboxes that tests of the command line share, because each takes seconds to come up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.trnctl_runner import Trnctl, empty_folder, sandbox
+
+
+@pytest.fixture(scope="session")
+def ultra1() -> Iterator[Trnctl]:
+    """A sandbox with the cluster of examples/trn1-16-nodes.yaml. Tests leave it as they found it: no job, no fault."""
+    with sandbox() as trnctl:
+        trnctl("cluster", "create", "-y", timeout=120)
+        yield trnctl
+
+
+@pytest.fixture
+def nowhere() -> Iterator[Trnctl]:
+    """trnctl without a sandbox, without a cluster file."""
+    with empty_folder() as folder:
+        yield Trnctl(folder)
+
+
+@pytest.fixture
+def cluster_file(tmp_path: Path) -> Path:
+    """Where a test may write a cluster file of its own."""
+    return tmp_path / "trnctl.yaml"
