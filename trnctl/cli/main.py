@@ -42,10 +42,11 @@ def run(argv: Sequence[str]) -> int:
 
 
 def show_error(error: TrnctlError, out: TextIO) -> None:
-    """`error: what happened` and `remedy: what to do`; findings stand between them, one a line."""
+    """`error: what happened` and `remedy: what to do`; findings that the message does not tell stand between them."""
     out.write(f"error: {error.message}\n")
     for finding in error.findings:
-        out.write(f"  {finding.level}: {finding} [{finding.code}]\n")
+        if str(finding) not in error.message:
+            out.write(f"  {finding.level}: {finding} [{finding.code}]\n")
     out.write(f"remedy: {error.remedy}\n")
 
 
