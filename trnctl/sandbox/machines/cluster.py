@@ -1,32 +1,31 @@
-"""One emulated cluster: its folder, and its daemons munged, slurmctld and sshd."""
+"""One emulated cluster from start to stop: its folder, and what changes in it."""
 
 from __future__ import annotations
 
-import getpass
 import json
 import logging
 import os
+import pwd
 import shutil
-import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trnctl.sandbox.machines import programs, ssh
-from trnctl.sandbox.machines.addresses import LOOPBACK, Ports, own_address
+from trnctl.sandbox.machines.addresses import Ports, own_address
+from trnctl.sandbox.machines.daemons import Daemons
 from trnctl.sandbox.machines.names import Scheduling, login_user, scheduling
 from trnctl.sandbox.machines.nodes import Nodes
 from trnctl.sandbox.machines.slurm import SYSTEM_PATH, Slurm, tool
 from trnctl.sandbox.machines.slurm_conf import Site, ignored_settings, slurm_conf
 from trnctl.sandbox.neuron.install import install, install_source
 from trnctl.sandbox.ports import Account, BootFailed, HeadNodeBoot, NodeInstance
-from trnctl.sandbox.processes import Process, Register, end, with_environment
+from trnctl.sandbox.processes import Register, end, with_environment
 
 log = logging.getLogger(__name__)
 CLUSTER_VARIABLE = "TRNCTL_SANDBOX_CLUSTER"  # in the environment of all that runs on a cluster: its folder
-_START_SECONDS = 20.0
 _TICK_SECONDS = 0.5
 _POWER_DOWN_SECONDS = 15.0
 
@@ -60,12 +59,28 @@ class Cluster:
     ) -> None:
         self.name, self.boot = boot.cluster, boot
         self.folder = home / "clusters" / boot.cluster
-        self._home, self._runtime, self._endpoint, self._pace = home, runtime, endpoint, pace
-        self._account, self._register = account, register
+        self._home, self._endpoint, self._pace, self._register = home, endpoint, pace, register
         self._faults, self._instances = list(faults), list[NodeInstance]()
         self._scheduling = scheduling(boot.config)
         self._ports = Ports()
-        self._daemons: dict[str, Process] = {}
+        controller, self._ssh_port = self._ports.take(2)
+        ports = self._node_ports(self._scheduling, {})
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        self._site = Site(self.folder, runtime, user, own_address(), controller, ports, pace.idle_seconds)
+        environment = self._environment()
+        self._daemons = Daemons(self.name, self._site, register, environment)
+        self.slurm = Slurm(self._site.conf)
+        self.nodes = Nodes(
+            self.name,
+            self._site,
+            self._scheduling,
+            account=account,
+            register=register,
+            environment=environment,
+            boot_seconds=pace.boot_seconds,
+            capacity_seconds=pace.capacity_seconds,
+            changed=self._nodes_changed,
+        )
         self._ended = threading.Event()
         self._lock = threading.RLock()
 
@@ -75,47 +90,36 @@ class Cluster:
         """Start everything; returns when ssh and Slurm answer. BootFailed when a daemon does not come up."""
         for folder in ("bin", "etc/nodes", "state", "log", "run", "root/home"):
             (self.folder / folder).mkdir(parents=True, exist_ok=True)
-        self._runtime.mkdir(parents=True)
-        controller, port = self._ports.take(2)
-        ports = self._node_ports(self._scheduling, {})
-        user = getpass.getuser()
-        self._site = Site(self.folder, self._runtime, user, own_address(), controller, ports, self._pace.idle_seconds)
+        self._site.runtime.mkdir(parents=True)
         self._mount()
-        self._write_programs(port)
-        self.nodes = Nodes(
-            self.name,
-            self._site,
-            self._scheduling,
-            account=self._account,
-            register=self._register,
-            environment=self._environment(),
-            boot_seconds=self._pace.boot_seconds,
-            capacity_seconds=self._pace.capacity_seconds,
-            changed=self._nodes_changed,
-        )
+        self._write_programs()
+        self._write_conf()
         self._nodes_changed([])
-        self._start_munged()
-        self._start_sshd(port)
-        self._start_slurmctld()
-        self.slurm = Slurm(self._site.conf)
-        self._head = ssh.Head(self.name, tuple(filter(None, (self.boot.public_ip, self.boot.private_ip))), port)
+        self._daemons.start_munged()
+        self._daemons.start_sshd(self._ssh_port)
+        self._daemons.start_slurmctld()
         self._describe()
         threading.Thread(target=self._look_after, name=f"nodes of {self.name}", daemon=True).start()
-        return self._head
+        return self.head
+
+    @property
+    def head(self) -> ssh.Head:
+        """The head node as the client sees it."""
+        return ssh.Head(self.name, tuple(filter(None, (self.boot.public_ip, self.boot.private_ip))), self._ssh_port)
 
     def stop(self) -> None:
         """End every process of the cluster, terminate its instances, remove its folder."""
         self._ended.set()
         with self._lock:
-            if hasattr(self, "nodes"):
-                self.nodes.active = False
-                self.nodes.power_down(self.nodes.powered())
-            end(self._daemons.values(), patience=0)
+            self.nodes.active = False
+            if powered := self.nodes.powered():
+                self.nodes.power_down(powered)
+            self._daemons.stop()
             end(with_environment(lambda each: each.get(CLUSTER_VARIABLE) == str(self.folder)), patience=0)
             self._register.reap()
             self._ports.release()
             shutil.rmtree(self.folder, ignore_errors=True)
-            shutil.rmtree(self._runtime, ignore_errors=True)
+            shutil.rmtree(self._site.runtime, ignore_errors=True)
 
     # ------------------------------------------------------------------------------------- changes
 
@@ -136,8 +140,8 @@ class Cluster:
             self._write_hops()
             self._nodes_changed(self._instances)
             # Slurm 22.05 takes nodes on and off only when slurmctld starts; jobs and node states survive that.
-            end([self._daemons["slurmctld"]], patience=10)
-            self._start_slurmctld()
+            self._write_conf()
+            self._daemons.restart_slurmctld()
             self._describe()
         if self.nodes.active:
             self.nodes.power_up_static()
@@ -200,7 +204,7 @@ class Cluster:
                 link.rmdir()  # root/home, which a file system is mounted on
             link.symlink_to(content, target_is_directory=True)
 
-    def _write_programs(self, port: int) -> None:
+    def _write_programs(self) -> None:
         environment = self._environment()
         home = Path(environment["HOME"])
         home.mkdir(parents=True, exist_ok=True)
@@ -217,7 +221,7 @@ class Cluster:
         real = {name: tool(name) for name in ("ssh", "scp", "sftp")}
         programs.write_stand_ins(self.folder, head_name=self._head_name, ssh_programs=real)
         keys = self._home / "keys"
-        config = ssh.sshd_config(keys, environment, port=port, shadow=ssh.own_shadow())
+        config = ssh.sshd_config(keys, environment, port=self._ssh_port, shadow=ssh.own_shadow())
         (self.folder / "etc" / "sshd_config").write_text(config)
         self._write_hops()
 
@@ -257,67 +261,21 @@ class Cluster:
     def _describe(self) -> None:
         content = {
             "cluster": self.name,
-            "ssh_port": self._head.port,
-            "addresses": list(self._head.addresses),
+            "ssh_port": self.head.port,
+            "addresses": list(self.head.addresses),
             "queues": [queue.name for queue in self._scheduling.queues],
             "instance_types": self._scheduling.instance_types(),
         }
         write_whole(self.folder / "cluster.json", json.dumps(content, indent=1))
 
-    # ------------------------------------------------------------------------------------- daemons
-
-    def _start(self, what: str, argv: Sequence[str], ready: Callable[[], bool]) -> None:
-        """Start a daemon and wait until it is ready. BootFailed with its last words when it is not."""
-        output = self.folder / "log" / f"{what}.out"
-        self._daemons[what] = daemon = self._register.start(
-            argv, what=what, cluster=self.name, environment=self._environment(), log=output
-        )
-        limit = time.monotonic() + _START_SECONDS
-        while not ready():
-            if not daemon.alive or time.monotonic() > limit:
-                raise BootFailed(f"{what} did not start: {_last_words(output)}")
-            time.sleep(0.01)
-
-    def _start_munged(self) -> None:
-        # All of it in the runtime folder: munged refuses a key below a folder that a group can write to.
-        key = self._runtime / "munge.key"
-        key.touch(mode=0o600)
-        key.write_bytes(os.urandom(128))
-        files = {"key-file": key, "socket": self._site.munge_socket}
-        files |= {f"{name}-file": self._runtime / f"munged.{name}" for name in ("pid", "log", "seed")}
-        options = [f"--{name}={path}" for name, path in files.items()]
-        self._start("munged", [tool("munged"), "--foreground", *options], self._site.munge_socket.exists)
-
-    def _start_sshd(self, port: int) -> None:
-        argv = [tool("sshd"), "-D", "-e", "-f", str(self.folder / "etc" / "sshd_config")]
-        self._start("sshd", argv, lambda: listens(LOOPBACK, port))
-
-    def _start_slurmctld(self) -> None:
-        self._write_conf()
-        port = self._site.controller_port
-        self._start("slurmctld", [tool("slurmctld"), "-D", "-i"], lambda: listens(self._site.address.ip, port))
-
     def _look_after(self) -> None:
         while not self._ended.wait(_TICK_SECONDS):
             with self._lock:
                 if not self._ended.is_set():
-                    self.nodes.tick()
-
-
-def _last_words(output: Path) -> str:
-    """What a daemon complained about before it ended, the last two complaints at most."""
-    lines = output.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-    complaints = [line for line in lines if "error: " in line or "fatal: " in line]
-    return "; ".join((complaints or lines)[-2:])
-
-
-def listens(address: str, port: int) -> bool:
-    """Whether somebody accepts connections there."""
-    try:
-        socket.create_connection((address, port), timeout=1).close()
-    except OSError:
-        return False
-    return True
+                    try:
+                        self.nodes.tick()
+                    except Exception:  # whatever it is, the next half second needs this thread again
+                        log.exception("looking after the nodes of %s", self.name)
 
 
 def write_whole(path: Path, text: str) -> None:
