@@ -264,19 +264,37 @@ def release(folder, done, request, again):
 
 def observe(request):
     """Jobs, nodes and runs at one moment. What Slurm says is sent as it is; the other end reads it."""
-    runs_folder = Path(request["runs_folder"])
     answer = {"at": time.time(), "slurm": "up", "said": "", "jobs": "", "restarts": "", "nodes": "", "version": ""}
     try:
         require_slurm()
         answer.update(ask_slurm())
     except Refused as refused:
         answer.update(slurm="down", said=refused.answer["said"] or refused.answer["message"])
-    remember_ends(runs_folder, answer["jobs"])
-    whole = bool(request.get("run"))
-    folders = [runs_folder / safe(request["run"])] if whole else newest(runs_folder, request.get("newest", 20))
-    runs = [read_run(folder, whole, request.get("tail_bytes", 6000)) for folder in folders]
+    places = runs_folders(request)
+    living = remember_ends(places, answer["jobs"])
+    if request.get("run"):
+        runs = [read_run(place / safe(request["run"]), True, request["tail_bytes"]) for place in places]
+    else:
+        runs = []
+        for folder in newest(places, request["newest"]):
+            # The end of a log tells how far a run is; one that is over has its results, and needs no log on the wire.
+            runs.append(read_run(folder, False, request["tail_bytes"] if folder.name in living else 0))
     answer["runs"] = [run for run in runs if run]
     return answer
+
+
+def runs_folders(request):
+    """Where runs lie. Who has no cluster file cannot know the mount: then there are patterns, separated by colons."""
+    places = []
+    for pattern in request["runs_folder"].split(":"):
+        places += sorted(Path("/").glob(pattern[1:])) if "*" in pattern else [Path(pattern)]
+    return places
+
+
+def run_folder(request):
+    """The folder of the run that is asked for, whether or not it is there."""
+    folders = [place / safe(request["run"]) for place in runs_folders(request)]
+    return next((folder for folder in folders if folder.is_dir()), folders[0] if folders else Path("/nonexistent"))
 
 
 def ask_slurm():
@@ -298,18 +316,27 @@ def ask_slurm():
     return answers
 
 
-def remember_ends(runs_folder, lines):
-    """Write down how a job ended when its own exit trap could not, before Slurm forgets it (MinJobAge)."""
+def remember_ends(places, lines):
+    """Write down how a job ended when its own exit trap could not, before Slurm forgets it (MinJobAge).
+
+    Returns the names of the runs that have a job which is not over.
+    """
+    living = set()
     for line in lines.splitlines():
         fields = line.split(SEP)
         named = re.match(r"trnctl:(\w[^:/]*):(\w+)$", fields[9]) if len(fields) == 10 else None
-        if not named or fields[1] not in OVER:
+        if not named:
             continue
-        folder, stage = runs_folder / named.group(1), named.group(2)
-        path = folder / "ended" / (stage + ".json")
-        known = (read_json(folder / "submitted.json") or {}).get("jobs", {})
-        if known.get(stage) == fields[0] and not path.exists():
-            remember(path, fields[0], fields[1], fields[2])
+        if fields[1] not in OVER:
+            living.add(named.group(1))
+            continue
+        for place in places:
+            folder, stage = place / named.group(1), named.group(2)
+            path = folder / "ended" / (stage + ".json")
+            known = (read_json(folder / "submitted.json") or {}).get("jobs", {})
+            if known.get(stage) == fields[0] and not path.exists():
+                remember(path, fields[0], fields[1], fields[2])
+    return living
 
 
 def remember(path, job, state, reason):
@@ -318,10 +345,10 @@ def remember(path, job, state, reason):
         write_json(path, {"by": "slurm", "slurm_state": state, "reason": reason, "job": job, "at": now()})
 
 
-def newest(runs_folder, count):
+def newest(places, count):
     """The folders of the last runs, the youngest first."""
     found = []
-    for folder in listed(runs_folder):
+    for folder in [folder for place in places for folder in listed(place)]:
         try:
             found.append(((folder / "run.json").stat().st_mtime, folder))
         except OSError:
@@ -334,7 +361,8 @@ def read_run(folder, whole, tail_bytes):
     manifest, submitted = read_json(folder / "run.json"), read_json(folder / "submitted.json")
     if manifest is None and submitted is None:
         return None
-    tails = [(name, tail(path, tail_bytes)[0]) for name, path in log_paths(folder, whole)]
+    paths = log_paths(folder, whole) if tail_bytes else []
+    tails = [(name, tail(path, tail_bytes)[0]) for name, path in paths]
     refused = read_json(folder / "not-submitted.json") or {}
     return {
         "run": folder.name,
@@ -375,7 +403,7 @@ def tail(path, size):
 
 def cancel(request):
     """Cancel all jobs of a run; the ids of those that were alive. A stage that never ran is noted as cancelled."""
-    folder = Path(request["runs_folder"]) / safe(request["run"])
+    folder = run_folder(request)
     if not folder.is_dir():
         raise Refused("no-run", "There is no run {run} in {runs_folder}.".format(**request))
     require_slurm()
@@ -428,7 +456,7 @@ class Log:
 
 def follow(request):
     """Write log lines and state changes until the run's jobs are over, or, without `wait`, what is there now."""
-    folder = Path(request["runs_folder"]) / safe(request["run"])
+    folder = run_folder(request)
     submitted = read_json(folder / "submitted.json")
     if submitted is None:
         raise Refused("no-run", "There is no submitted run {run} in {runs_folder}.".format(**request))

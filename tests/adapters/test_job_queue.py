@@ -325,24 +325,26 @@ def test_no_listener_ends_the_follower(here: SlurmBench, slurm: SmallSlurm, sshd
     over_ssh = SlurmQueue(SshShell(LocalShell(), "127.0.0.1", sshd.options()), SCRIPT)
     events = over_ssh.follow(submission.run, here.runs_folder)
     next(events)
-    assert followers(), "the follower is not there at all"
+    assert followers(slurm), "the follower is not there at all"
     events.close()  # type: ignore[attr-defined]  # it is a generator
     for _ in range(40):
-        if not followers():
+        if not followers(slurm):
             return
         time.sleep(0.1)
     pytest.fail("the follower outlived its reader by four seconds")
 
 
-def followers() -> list[int]:
-    """The agents on this machine that follow a run, by their command line."""
+def followers(slurm: SmallSlurm) -> list[int]:
+    """The agents that follow a run of this Slurm, by their command line; other clusters on this machine have theirs."""
     found = []
+    ours = f"SLURM_CONF={slurm.environ['SLURM_CONF']}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
+            environ = (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[-2:-1] == [b"follow"] and b"-I" in words:
+        if words[-2:-1] == [b"follow"] and b"-I" in words and ours in environ:
             found.append(int(folder.name))
     return found
 
@@ -436,3 +438,24 @@ def test_a_follow_that_only_breaks_gives_up() -> None:
         with pytest.raises(ConnectionLost, match="stopped sending"):
             list(SlurmQueue(shell, SCRIPT).follow("x", "/f"))
     assert len(shell.calls) == 3
+
+
+def test_runs_are_found_where_the_mount_is_not_known(here: SlurmBench) -> None:
+    submission = here.submission("found-by-pattern")
+    here.queue.submit(submission)
+    above = Path(here.runs_folder).parent
+    patterns = f"{above}/nothing-*/runs:{above}/*"
+    assert [record.run for record in here.queue.observe(patterns).runs if record.run == submission.run] == [
+        submission.run
+    ]
+    assert len(here.queue.cancel(submission.run, patterns)) == 2
+
+
+def test_the_log_of_a_run_that_is_over_stays_where_it_is(here: SlurmBench) -> None:
+    submission = here.submission("over-and-quiet")
+    here.queue.submit(submission)
+    here.settle(submission.run)
+    [record] = [one for one in here.queue.observe(here.runs_folder).runs if one.run == submission.run]
+    assert record.logs == {}
+    [whole] = here.queue.observe(here.runs_folder, run=submission.run).runs
+    assert whole.logs

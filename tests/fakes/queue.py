@@ -73,7 +73,7 @@ class InMemoryQueue:
         self._runs[submission.run] = _Run(submission, jobs, self.clock.now())
         return Submitted(submission.run, submission.folder, dict(jobs))
 
-    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 6000) -> QueuePicture:
+    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
         """Jobs, nodes and runs as they are now."""
         runs = [one for name, one in self._runs.items() if one.submission.folder == f"{runs_folder}/{name}"]
         shown = [one for one in reversed(runs) if run in ("", one.submission.run)][: newest if not run else None]

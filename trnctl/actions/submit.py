@@ -64,9 +64,9 @@ class Facts:
 
 
 def runs_folder(spec: ClusterSpec | None, mount_prefix: str) -> str:
-    """Where the cluster's runs live, as its head node sees it."""
-    mount = spec.shared_mount if spec else "/fsx"
-    return f"{mount_prefix}{mount}/trnctl/runs"
+    """Where the cluster's runs live, as its head node sees it; without a file, patterns for where they may."""
+    mounts = [spec.shared_mount] if spec else ["/*", "/*/*"]
+    return ":".join(f"{mount_prefix}{mount}/trnctl/runs" for mount in mounts)
 
 
 def run_name(workload: str, now: datetime) -> str:

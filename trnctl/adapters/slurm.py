@@ -71,7 +71,7 @@ class SlurmQueue:
         jobs = cast("Mapping[Stage, str]", dict(answer["jobs"]))
         return Submitted(answer["run"], answer["folder"], jobs, bool(answer["again"]))
 
-    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 6000) -> QueuePicture:
+    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
         """Jobs, nodes and runs; see `ports.JobQueue.observe`. Jobs that ended some minutes ago are still among them.
 
         Raises ToolError when Slurm's controller does not answer.

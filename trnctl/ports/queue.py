@@ -156,8 +156,11 @@ class JobQueue(Protocol):
     def submit(self, submission: Submission) -> Submitted:
         """Write the folder and submit its jobs. Safe to repeat: the same run is never submitted twice."""
 
-    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 6000) -> QueuePicture:
-        """Jobs, nodes and the newest runs (or the one named `run`, in whole)."""
+    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
+        """Jobs, nodes and the newest runs, or the one named `run`, in whole.
+
+        `runs_folder` may be patterns with `*`, separated by colons, where the mount is not known. `tail_bytes` of each
+        log come along for runs that live: a shard of BERT's begins with 5 KB of lines that tell no step."""
 
     def cancel(self, run: str, runs_folder: str) -> list[str]:
         """Cancel all jobs of a run; the ids that were cancelled ([] when none was alive)."""
