@@ -136,6 +136,22 @@ def test_a_dry_run_prints_everything_and_needs_no_cluster(nowhere: Trnctl) -> No
     assert "#SBATCH --nodes=16" in answer["files"]["train.sbatch"]
 
 
+def test_the_commands_of_a_dry_run_can_be_followed_by_hand(nowhere: Trnctl) -> None:
+    words = ["submit", "bert-large", "-N", "4", "--dry-run", "--name", "dry", "-o", "json"]
+    first, second, last = json.loads(nowhere.of(SIXTEEN)(*words, target="aws").out)["commands"]
+    script = 'sbatch() { echo 4711; }; scontrol() { echo "$@"; }; set -u\n'
+    done = subprocess.run(
+        ["bash", "-c", "\n".join([script, first, second, last])],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "release 4711", "")
+    assert "--dependency=afterok:$compile" in second
+    assert "--comment=trnctl:dry:train" in second
+
+
 def test_a_dry_run_writes_files_that_bash_can_read(nowhere: Trnctl, tmp_path: Path) -> None:
     folder = tmp_path / "written here"
     nowhere.of(SIXTEEN)("submit", "bert-large", "-N", "8", "--write", str(folder), target="aws")

@@ -74,18 +74,19 @@ def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
 
 
 def commands(plan: SubmitPlan) -> list[str]:
-    """The sbatch commands in words a person can check: held first, then the dependent, then the release."""
+    """What is run on the head node, in words that a shell takes: the first held, the next after it, the release."""
     import shlex
 
-    extra = shlex.join(plan.submission.sbatch_args)
+    submission = plan.submission
+    folder, extra = shlex.quote(submission.folder), shlex.join(submission.sbatch_args)
     lines = []
-    for index, stage in enumerate(plan.submission.stages):
-        options = (
-            "--parsable --hold" if index == 0 else "--parsable --dependency=afterok:$previous --kill-on-invalid-dep=yes"
-        )
-        lines.append(" ".join(part for part in (f"{stage}=$(sbatch {options}", extra, f"{stage}.sbatch)") if part))
-    if not plan.submission.hold:
-        lines.append(f"scontrol release ${plan.submission.stages[0]}")
+    for before, stage in zip((None, *submission.stages), submission.stages, strict=False):
+        gate = f"--dependency=afterok:${before} --kill-on-invalid-dep=yes" if before else "--hold"
+        ours = f"--parsable --chdir={folder} --comment=trnctl:{plan.run}:{stage} {gate}"
+        line = " ".join(part for part in ("sbatch", extra, ours, f"{folder}/{stage}.sbatch") if part)
+        lines.append(f"{stage}=$({line})")
+    if not submission.hold:
+        lines.append(f"scontrol release ${submission.stages[0]}")
     return lines
 
 
