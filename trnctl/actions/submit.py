@@ -11,7 +11,9 @@ from pathlib import PurePosixPath
 
 from trnctl.errors import NotFoundError, RefusedError, UsageError
 from trnctl.plan.estimate import Estimate, estimate
-from trnctl.plan.layout import Layout, check_queue, resolve
+from trnctl.plan.layout import Layout, check_queue
+from trnctl.plan.outlook import admit
+from trnctl.plan.proposal import propose, ranks_on
 from trnctl.ports import File, Instance, Services, Stage, Submission
 from trnctl.render.job import JobRequest, documents
 from trnctl.specs.cluster import ClusterSpec, Queue
@@ -34,6 +36,7 @@ class Wishes:
     time_limit: str | None = None
     compile: str = "auto"  # auto | force | skip
     hold: bool = False
+    force: bool = False  # overrule what the plan forbids
     sbatch_args: Sequence[str] = ()
 
 
@@ -83,8 +86,15 @@ def plan_submit(
             f"{spec.name} is for {spec.platform}: trnctl plans for it, but cannot submit to it",
             remedy="submit to a cluster with platform: parallelcluster",
         )
+    if workload.plan_only:
+        raise UsageError(
+            f"{workload.name} can be planned, but not submitted: {workload.plan_only}",
+            remedy=f"trnctl plan {workload.name} plans it; a recipe of your own, with a script, can be submitted",
+        )
     queue, instance_type = pick_queue(spec, workload, wishes.queue)
-    layout = resolve(workload, instance_type, workload.nodes if wishes.nodes is None else wishes.nodes, wishes.scaling)
+    nodes = workload.nodes if wishes.nodes is None else wishes.nodes
+    admitted = admit(propose(workload, instance_type, nodes, wishes.scaling), force=wishes.force)
+    layout = admitted.layout
     check_queue(layout, queue, instance_type)
     if not _RUN_NAME.fullmatch(run):
         raise UsageError(
@@ -108,6 +118,7 @@ def plan_submit(
         notice=facts.notice,
         submitted_at=now.isoformat(timespec="seconds"),
         compile=wishes.compile != "skip" and workload.compile != "none",
+        overruled=admitted.overruled,
     )
     files = documents(workload, layout, request)
     submission = Submission(
@@ -137,7 +148,7 @@ def pick_queue(spec: ClusterSpec, workload: WorkloadSpec, name: str | None) -> t
         raise UsageError(f"{spec.name} has no queue {name}", remedy=f"choose one of {', '.join(names)}")
     for queue in [one for one in spec.queues if name in {None, one.name}]:
         for resource in queue.compute_resources:
-            if resource.instance_type in workload.ranks_per_node:
+            if ranks_on(workload, resource.instance_type) is not None:
                 return queue, resource.instance_type
     there = sorted({r.instance_type for q in spec.queues if name in {None, q.name} for r in q.compute_resources})
     raise UsageError(

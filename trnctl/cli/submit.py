@@ -40,6 +40,9 @@ def submit(
         str | None, typer.Option("--time", metavar="[D-]HH:MM:SS", help="Time limit of each job, in Slurm's form.")
     ] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Submit the jobs held.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Submit what the plan forbids; run.json says what was overruled.")
+    ] = False,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the run to its end.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be written and run; no cluster.")
@@ -64,6 +67,7 @@ def submit(
         compile=_one_of("--compile", compile_, _COMPILES),
         time_limit=time_limit,
         hold=hold,
+        force=force,
         sbatch_args=session.rest or (),
     )
     screen = Screen(session)

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from trnctl.errors import RefusedError
 from trnctl.findings import Finding, errors_among
 from trnctl.plan.communication import Communication, communication_of
-from trnctl.plan.layout import Layout, numbers
+from trnctl.plan.layout import Layout, laid_out, numbers
 from trnctl.plan.memory import GIB, Memory, memory_of, ways_to_fit
 from trnctl.plan.pace import Pace, pace
 from trnctl.plan.proposal import Proposal
@@ -216,3 +217,22 @@ def _claims(p: Proposal, hours: float | None) -> list[str]:
                 f"{claim.source} says under {claim.hours_under:g} h on {count(claim.nodes)}: {hours:.1f} h {holds}."
             )
     return told
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A layout that may be submitted, and the codes of what `force` overruled."""
+
+    layout: Layout
+    overruled: tuple[str, ...] = ()
+
+
+def admit(p: Proposal, *, force: bool = False) -> Admitted:
+    """The same judgement for a submit: UsageError when it is illegal, RefusedError when it does not fit. `force`
+    overrules all but the rules of division."""
+    layout = laid_out(p, force=force)
+    findings = errors_among([*check(p), *memory_findings(p, memory_of(p))])
+    too_large = [finding for finding in findings if finding.code in CAPACITY]
+    if too_large and not force:
+        raise RefusedError(too_large[0].message, remedy=too_large[0].remedy)
+    return Admitted(layout, tuple(finding.code for finding in findings))

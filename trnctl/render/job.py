@@ -48,7 +48,8 @@ class JobRequest:
     is Slurm's (minutes, or [days-]hours:minutes:seconds) and holds for each job. `exclude` is a Slurm host list.
     `constraint` is a Slurm feature that the nodes must have: the instance type, where a partition mixes several.
     `arguments` and `environment` are the user's own, and come after the recipe's. `notice` is said with every result
-    when what answers is not AWS. `submitted_at` is ISO 8601 in UTC.
+    when what answers is not AWS. `submitted_at` is ISO 8601 in UTC. `overruled` are the codes of what the plan forbade
+    and the user forced.
     """
 
     run: str
@@ -66,6 +67,7 @@ class JobRequest:
     arguments: Mapping[str, Value] = field(default_factory=dict)
     notice: str = ""
     compile: bool = True
+    overruled: tuple[str, ...] = ()
 
 
 def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
@@ -158,6 +160,7 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "price_date": PRICE_DATE,
         "submitted_at": request.submitted_at,
         "notice": request.notice,
+        "forced": list(request.overruled),
     }
 
 
