@@ -83,9 +83,12 @@ class InMemoryCloud:
         """This is left of the cluster."""
         self._resources.setdefault(name, []).append(resource)
 
-    def happens(self, name: str, logical_id: str, resource_type: str, status: str, reason: str = "") -> None:
+    def happens(
+        self, name: str, logical_id: str, resource_type: str, status: str, reason: str = "", *, physical_id: str = ""
+    ) -> None:
         """A stack event."""
-        event = StackEvent(self.clock.now(), logical_id, resource_type, status, reason, f"physical-{logical_id}")
+        physical_id = physical_id or f"physical-{logical_id}"
+        event = StackEvent(self.clock.now(), logical_id, resource_type, status, reason, physical_id)
         self._history.setdefault(name, []).append(event)
 
     # the door

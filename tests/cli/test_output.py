@@ -1,0 +1,164 @@
+"""Two streams, one truth: errors, questions, wrapped words and waits that are never silent."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trnctl.cli.main import show_error
+from trnctl.cli.output import Screen, wrap
+from trnctl.cli.progress import follow, readable
+from trnctl.cli.session import Session
+from trnctl.errors import Interrupted, UsageError
+from trnctl.findings import Finding
+
+
+def test_an_error_is_two_lines_and_its_findings_stand_between() -> None:
+    out = io.StringIO()
+    finding = Finding("unknown-key", "error", "there is no nmae", "write name", "cluster.nmae", 3, "trnctl.yaml")
+    show_error(UsageError("The file has a problem.", remedy="Mend it.", findings=[finding]), out)
+    assert out.getvalue().splitlines() == [
+        "error: The file has a problem.",
+        "  error: trnctl.yaml:3: cluster.nmae: there is no nmae — write name [unknown-key]",
+        "remedy: Mend it.",
+    ]
+
+
+def test_words_wrap_under_themselves_and_a_path_stays_whole() -> None:
+    lines = wrap("kept fs-1 and a security group beside it", width=24, lead="kept  ")
+    assert lines == ["kept  kept fs-1 and a", "      security group", "      beside it"]
+    path = "/fsx/trnctl/runs/" + "x" * 90
+    assert path in "".join(wrap(f"run {path}", width=40, lead=""))
+
+
+def test_nothing_is_asked_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(Session())
+    with pytest.raises(UsageError) as caught:
+        screen.confirm("Create it?", yes=False)
+    assert "-y" in caught.value.remedy
+    screen.confirm("Create it?", yes=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_wait_says_its_first_and_its_last_step_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    last = follow(Screen(Session()), iter(range(1000)), lambda step: f"step {step}", "look again")
+    assert last == 999
+    assert capsys.readouterr().err.split() == ["step", "0", "step", "999"]
+
+
+def test_ctrl_c_leaves_the_work_running_and_says_how_to_look_again() -> None:
+    def steps() -> Iterator[int]:
+        yield 1
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        follow(Screen(Session()), steps(), str, "trnctl status shows it")
+    assert caught.value.remedy == "trnctl status shows it"
+
+
+@pytest.mark.parametrize(
+    ("logical_id", "words"),
+    [("HeadNode", "head node"), ("HeadNodeWaitCondition20261129", "head node boots"), ("RoleX", "RoleX")],
+)
+def test_resources_are_told_in_words(logical_id: str, words: str) -> None:
+    assert readable(logical_id) == words
+
+
+def trnctl(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a folder."""
+    argv = [sys.executable, "-P", "-m", "trnctl", *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd=folder, check=False)
+
+
+SMALL = """
+cluster:
+  name: small1
+  region: us-west-2
+  network: {head_subnet: subnet-0aa11bb22cc33dd41, compute_subnet: subnet-0aa11bb22cc33dd42}
+  head_node: {key_name: demo-ed25519, ssh_from: [203.0.113.0/24]}
+"""
+
+
+def test_the_file_is_found_here_or_above(tmp_path: Path) -> None:
+    (tmp_path / "trnctl.yaml").write_text(SMALL)
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    done = trnctl("cluster", "render", folder=below)
+    assert done.returncode == 0
+    assert "InstanceType: " in done.stdout
+
+
+def test_a_bad_file_tells_everything_at_once(tmp_path: Path) -> None:
+    (tmp_path / "trnctl.yaml").write_text(SMALL.replace("us-west-2", "mars-1").replace("name: small1", "nmae: small1"))
+    done = trnctl("cluster", "render", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "trnctl.yaml:3" in done.stderr
+    assert "trnctl.yaml:4" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_validate_tells_findings_as_json_and_exits_2(tmp_path: Path) -> None:
+    (tmp_path / "trnctl.yaml").write_text(SMALL.replace("name: small1", "name: 1e3"))
+    done = trnctl("cluster", "validate", "-o", "json", folder=tmp_path)
+    findings = json.loads(done.stdout)["findings"]
+    assert done.returncode == 2
+    assert {"code", "level", "path", "line", "message", "remedy", "evidence"} <= set(findings[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["cluster", "render"], 2, "there is no trnctl.yaml"),
+        (["-c", "missing.yaml", "cluster", "render"], 2, "missing.yaml cannot be read"),
+        (["frobnicate"], 2, "No such command"),
+        (["status", "--output", "xml"], 2, "xml is not table or json"),
+        (["--version"], 0, ""),
+        (["submit", "bert-large", "-h"], 0, ""),
+    ],
+)
+def test_usage(words: list[str], code: int, said: str, tmp_path: Path) -> None:
+    done = trnctl(*words, folder=tmp_path)
+    assert done.returncode == code, done
+    assert said in done.stderr
+
+
+def test_an_unknown_workload_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "trnctl.yaml").write_text(SMALL)
+    done = trnctl("submit", "bert-lrage", "--dry-run", folder=tmp_path)
+    assert done.returncode == 2
+    assert "bert-large" in done.stderr
+
+
+def test_a_dry_run_needs_no_cluster_and_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "trnctl.yaml").write_text(SMALL)
+    shown = trnctl("submit", "bert-large", "-N", "4", "--dry-run", folder=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "train.sbatch" in shown.stdout
+    written = trnctl("submit", "bert-large", "-N", "4", "--dry-run", "--write", "out", folder=tmp_path)
+    assert written.returncode == 0, written.stderr
+    assert subprocess.run(["bash", "-n", tmp_path / "out" / "train.sbatch"], check=False, timeout=20).returncode == 0
+
+
+def test_the_unexpected_goes_to_a_log_file(tmp_path: Path) -> None:
+    code = (
+        "import sys, trnctl.cli.app as a, trnctl.cli.main as m\n"
+        "@a.app.command()\ndef boom():\n    raise ZeroDivisionError('no')\n"
+        "sys.exit(m.run(['boom']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False,
+        env={"XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    [log] = (tmp_path / "trnctl" / "log").iterdir()
+    assert "ZeroDivisionError" in log.read_text()
+    assert str(log) in done.stderr
+    assert "Traceback" not in done.stderr

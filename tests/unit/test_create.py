@@ -1,0 +1,168 @@
+"""Creating, updating and stopping clusters, on doors in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import World
+from trnctl.actions.create import create, plan_create
+from trnctl.actions.stack import cause, progress, require_stack, retained, stack_events, standing_phase
+from trnctl.actions.update import plan_update, set_fleet, update
+from trnctl.errors import NotFoundError, RefusedError, ToolError
+from trnctl.findings import Finding
+from trnctl.ports import Change, StackEvent
+from trnctl.specs.cluster import ClusterSpec
+from trnctl.specs.loading import load_cluster_file
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "trn1-16-nodes.yaml"
+
+
+@pytest.fixture
+def spec() -> ClusterSpec:
+    """The walk-through's cluster."""
+    return load_cluster_file(EXAMPLE.read_text(), str(EXAMPLE)).cluster
+
+
+@pytest.fixture
+def world() -> World:
+    """An empty account."""
+    return World()
+
+
+def test_a_cluster_is_created_and_watched_to_its_end(world: World, spec: ClusterSpec) -> None:
+    plan = plan_create(spec)
+    steps = list(create(plan, world.services()))
+    assert plan.asks
+    assert steps[0].phase == "creating"
+    assert steps[-1].phase == "running"
+    assert steps[-1].elapsed_s == pytest.approx(600, abs=5)
+    assert world.provisioner.documents == {"ultra1": plan.document}
+
+
+def test_the_plan_tells_the_price_of_nothing_and_of_everything(spec: ClusterSpec) -> None:
+    plan = plan_create(spec)
+    assert plan.idle.usd == pytest.approx(0.68)
+    assert plan.full.usd == pytest.approx(0.68 + 16 * 21.50)
+
+
+def test_an_unknown_price_is_named_and_not_counted(spec: ClusterSpec) -> None:
+    queue = spec.queues[0]
+    trn2 = replace(queue, compute_resources=(replace(queue.compute_resources[0], instance_type="trn2.48xlarge"),))
+    plan = plan_create(replace(spec, queues=(trn2,)))
+    assert plan.full.unknown == ("trn2.48xlarge",)
+    assert plan.full.usd == pytest.approx(0.68)
+
+
+def test_a_creation_that_is_under_way_is_watched_and_not_begun_again(world: World, spec: ClusterSpec) -> None:
+    services = world.services()
+    first = create(plan_create(spec), services)
+    next(first)
+    world.provisioner.documents.clear()
+    again = plan_create(spec, standing_phase(spec.name, services))
+    assert not again.asks
+    assert list(create(again, services))[-1].phase == "running"
+    assert world.provisioner.documents == {}
+
+
+def test_a_cluster_that_is_there_is_a_success(world: World, spec: ClusterSpec) -> None:
+    world.cloud.has_cluster("ultra1")
+    plan = plan_create(spec, standing_phase("ultra1", world.services()))
+    assert [step.phase for step in create(plan, world.services())] == ["running"]
+    assert world.provisioner.documents == {}
+
+
+def test_a_stack_that_failed_is_deleted_first(world: World, spec: ClusterSpec) -> None:
+    world.cloud.has_cluster("ultra1", "create-failed")
+    plan = plan_create(spec, "create-failed")
+    phases = [step.phase for step in create(plan, world.services())]
+    assert plan.asks
+    assert phases.index(None) < phases.index("creating") < phases.index("running")
+
+
+def test_a_failure_names_the_cause_and_not_its_victims(world: World, spec: ClusterSpec) -> None:
+    world.provisioner.create_fails = "Limit exceeded for Elastic IPs"
+    with pytest.raises(ToolError, match=r"HeadNode \(AWS::EC2::Instance\) failed: Limit exceeded") as caught:
+        list(create(plan_create(spec), world.services()))
+    assert "cluster events" in caught.value.remedy
+
+
+def test_only_parallelcluster_is_created(spec: ClusterSpec) -> None:
+    with pytest.raises(RefusedError, match="hyperpod"):
+        plan_create(replace(spec, platform="hyperpod"))
+
+
+@pytest.mark.parametrize("phase", ["deleting", "delete-failed"])
+def test_a_cluster_on_its_way_out_forbids_a_new_one(spec: ClusterSpec, phase: str) -> None:
+    with pytest.raises(RefusedError, match=phase) as caught:
+        plan_create(spec, phase)  # type: ignore[arg-type]  # the parameter is one of the phases
+    assert "teardown" in caught.value.remedy
+
+
+def test_a_cluster_that_must_exist_is_missed_by_name(world: World) -> None:
+    with pytest.raises(NotFoundError, match="no cluster ghost in us-west-2"):
+        require_stack("ghost", "us-west-2", world.services())
+    with pytest.raises(NotFoundError):
+        stack_events("ghost", "us-west-2", world.services())
+
+
+def test_an_update_is_planned_from_what_pcluster_says_and_carried_out(world: World, spec: ClusterSpec) -> None:
+    world.cloud.has_cluster("ultra1")
+    world.provisioner.changes = [Change("Scheduling.SlurmQueues[0].MaxCount", "16", "8")]
+    plan = plan_update(spec, world.services())
+    assert plan.changes == tuple(world.provisioner.changes)
+    assert [step.phase for step in update(plan, world.services())][-1] == "running"
+
+
+def test_an_update_that_is_forbidden_is_refused_with_the_findings(world: World, spec: ClusterSpec) -> None:
+    world.cloud.has_cluster("ultra1")
+    stop = Finding("fleet-must-stop", "error", "All compute nodes must be stopped", "stop the fleet first")
+    world.provisioner.findings = [stop]
+    with pytest.raises(RefusedError) as caught:
+        list(update(plan_update(spec, world.services()), world.services()))
+    assert caught.value.findings == (stop,)
+
+
+def test_the_fleet_stops_and_starts_and_is_asked_only_when_needed(world: World) -> None:
+    world.cloud.has_cluster("ultra1")
+    services = world.services()
+    assert [fleet.status for fleet in set_fleet("ultra1", services, running=True)] == ["running"]
+    assert [fleet.status for fleet in set_fleet("ultra1", services, running=False)][-1] == "stopped"
+    assert [fleet.status for fleet in set_fleet("ultra1", services, running=True)][-1] == "running"
+
+
+def event(world: World, logical_id: str, status: str, reason: str = "", kind: str = "AWS::EC2::Instance") -> StackEvent:
+    """One stack event, now."""
+    return StackEvent(world.clock.now(), logical_id, kind, status, reason, f"physical-{logical_id}")
+
+
+def test_the_cause_is_the_first_failure_that_is_no_victim(world: World) -> None:
+    victims = [event(world, f"R{i}", "CREATE_FAILED", "Resource creation cancelled") for i in range(5)]
+    culprit = event(world, "Address", "CREATE_FAILED", "The maximum number of addresses has been reached.")
+    stack = event(world, "ultra1", "CREATE_FAILED", "The following resource(s) failed", "AWS::CloudFormation::Stack")
+    assert cause([*victims, stack, culprit]) == culprit
+    assert cause(victims) == victims[0]
+    assert cause([event(world, "HeadNode", "CREATE_COMPLETE")]) is None
+
+
+def test_progress_counts_the_newest_operation_only(world: World) -> None:
+    old = [event(world, "ultra1", "CREATE_IN_PROGRESS"), event(world, "Role", "CREATE_COMPLETE")]
+    world.clock.wind(60)
+    new = [
+        event(world, "ultra1", "DELETE_IN_PROGRESS"),
+        event(world, "Role", "DELETE_COMPLETE"),
+        event(world, "HeadNode", "DELETE_IN_PROGRESS"),
+    ]
+    world.clock.wind(30)
+    seen = progress("ultra1", "deleting", [*old, *new], 3, world.clock.now())
+    assert (seen.done, seen.total, seen.elapsed_s) == (1, 3, 30)
+    assert seen.current == (("HeadNode", 30.0),)
+
+
+def test_what_outlives_a_stack_is_read_from_its_template(world: World) -> None:
+    template = {"Resources": {"FSX1": {"DeletionPolicy": "Retain"}, "HeadNode": {"DeletionPolicy": "Delete"}}}
+    events = [event(world, "FSX1", "CREATE_COMPLETE"), event(world, "HeadNode", "CREATE_COMPLETE")]
+    assert retained(template, events) == {"physical-FSX1"}
+    assert retained(None, events) == frozenset()
