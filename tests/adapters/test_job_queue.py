@@ -19,7 +19,7 @@ from tests.fakes import HandWoundClock, InMemoryQueue, ScriptedShell
 from trnctl.adapters.local_shell import LocalShell
 from trnctl.adapters.slurm import SlurmQueue
 from trnctl.adapters.ssh_shell import SshShell
-from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError, UsageError
+from trnctl.errors import ConnectionLost, NotFoundError, ToolError, UsageError
 from trnctl.ports import File, JobQueue, LogLine, RunOver, Shell, StageState, Submission
 
 AGENT = Path(__file__).parents[2] / "templates" / "node" / "queue.py"
@@ -168,7 +168,7 @@ def test_a_refused_second_stage_takes_the_first_back(here: SlurmBench, slurm: Sm
         File("train.sbatch", "#!/bin/bash\n#SBATCH --nodes=99\n") if file.name == "train.sbatch" else file
         for file in submission.files
     ]
-    with pytest.raises(RefusedError, match="Node count specification invalid") as caught:
+    with pytest.raises(ToolError, match="Node count specification invalid") as caught:
         here.queue.submit(replace(submission, files=tuple(broken)))
     assert "max_count" in caught.value.remedy
     assert living(slurm, submission.run) == []
@@ -186,7 +186,7 @@ def test_a_refused_second_stage_takes_the_first_back(here: SlurmBench, slurm: Sm
 )
 def test_sbatch_says_why(here: SlurmBench, slurm: SmallSlurm, word: str, said: str) -> None:
     submission = replace(here.submission(new_run()), sbatch_args=(word,))
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(ToolError, match=said):
         here.queue.submit(submission)
     assert living(slurm, submission.run) == []
 

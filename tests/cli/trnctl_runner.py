@@ -181,7 +181,7 @@ class Trnctl:
         }
         return {
             **kept,
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PATH": os.pathsep.join([str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "TRNCTL_TARGET": target,
             "TRNCTL_SANDBOX_HOME": str(self.home),
             "XDG_STATE_HOME": str(self.folder / "state"),
@@ -202,6 +202,15 @@ class Trnctl:
     def connections(self, cluster: str = "ultra1") -> int:
         """How many connections the head node's sshd has let in."""
         return (self.cluster_folder(cluster) / "log" / "sshd.out").read_text().count("Accepted publickey")
+
+    def counting_ssh(self) -> Callable[[], int]:
+        """Put a program before ssh that notes each start; how many starts there have been."""
+        log, program = self.folder / "ssh.log", self.folder / "bin" / "ssh"
+        log.touch()
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\necho start >>'{log}'\nexec '{shutil.which('ssh')}' \"$@\"\n")
+        program.chmod(0o755)
+        return lambda: len(log.read_text().splitlines())
 
     def slurm(self, *words: str, code: int | None = 0) -> str:
         """Run a command of Slurm's on the head node; what it printed."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tests.fakes.clock import HandWoundClock
-from trnctl.errors import NotFoundError, RefusedError
+from trnctl.errors import NotFoundError, ToolError
 from trnctl.ports import (
     FollowEvent,
     Job,
@@ -62,7 +62,7 @@ class InMemoryQueue:
         if known:
             return Submitted(submission.run, known.submission.folder, dict(known.jobs), again=True)
         if self.refuses:
-            raise RefusedError(
+            raise ToolError(
                 f"Slurm refused the {submission.stages[0]} job. It said: {self.refuses}",
                 remedy="Change what the test has set.",
             )

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from trnctl.adapters.slurm_states import job_state, node_state, reason_in_words
-from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
+from trnctl.errors import ConnectionLost, NotFoundError, ToolError, TrnctlError, UsageError
 from trnctl.ports import (
     CommandFailed,
     Completed,
@@ -52,7 +52,7 @@ class SlurmQueue:
         """Write the folder and submit its jobs; see `ports.JobQueue.submit`.
 
         One Shell call; a second one only when the connection broke after it had come up, and that one finds what the
-        first has submitted. Raises RefusedError with sbatch's own words.
+        first has submitted. Raises ToolError with sbatch's own words.
         """
         request = {
             "run": submission.run,
@@ -216,7 +216,7 @@ def refusal(error: Mapping[str, str]) -> TrnctlError:
     if kind == "slurm-down":
         return slurm_down(said or message)
     if kind == "refused":
-        return RefusedError(full, remedy=sbatch_remedy(said))
+        return ToolError(full, remedy=sbatch_remedy(said))
     unknown = (ToolError, "This is a fault in trnctl: please report it with the command that you ran.")
     found, remedy = _REFUSALS.get(kind, unknown)
     return found(full, remedy=remedy)
