@@ -15,7 +15,7 @@ class Finding:
     """One problem or notice.
 
     `code` is kebab-case and never reused. `path` is the dotted place in a file (`cluster.queues[0].name`),
-    `file` and `line` (1-based) say where that stands; `evidence` quotes what led to the finding.
+    `file`, `line` and `column` (1-based) say where that stands; `evidence` quotes what led to the finding.
     """
 
     code: str
@@ -26,15 +26,20 @@ class Finding:
     line: int | None = None
     file: str = ""
     evidence: str = ""
+    column: int | None = None
+
+    @property
+    def place(self) -> str:
+        """`file:line:column`, as far as they are known."""
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
 
     def as_json(self) -> dict[str, object]:
         """The stable JSON form."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """`file:line: path: what — what to do`, leaving out what is unknown."""
-        place = ":".join(part for part in (self.file, str(self.line or "")) if part)
-        where = ": ".join(part for part in (place, self.path) if part)
+        """`file:line:column: path: what — what to do`, leaving out what is unknown."""
+        where = ": ".join(part for part in (self.place, self.path) if part)
         text = f"{self.message} — {self.remedy}" if self.remedy else self.message
         return f"{where}: {text}" if where else text
 

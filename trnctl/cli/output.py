@@ -124,11 +124,10 @@ def wrap(words: str, *, width: int, lead: str) -> list[str]:
 
 
 def finding_line(finding: Finding) -> Text:
-    """`file:line  level  code  message — remedy`, with the level coloured."""
-    place = ":".join(part for part in (finding.file, str(finding.line or "")) if part)
+    """`file:line:column  level  code  message — remedy`, with the level coloured."""
     line = Text()
-    if place:
-        line.append(f"{place}  ")
+    if finding.place:
+        line.append(f"{finding.place}  ")
     line.append(f"{_MARKS[finding.level]} {finding.level}", style=_STYLES[finding.level])
     line.append(f"  {finding.code}  ")
     line.append(f"{finding.path}: {finding.message}" if finding.path else finding.message)

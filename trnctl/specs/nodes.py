@@ -1,4 +1,4 @@
-"""YAML text as a tree of values that know their lines; what YAML itself makes of a scalar is settled here.
+"""YAML text as a tree of values that know their lines and columns; what YAML itself makes of a scalar is settled here.
 
 Anchors, aliases and merge keys are resolved. Duplicate keys, keys that are not text, foreign tags and aliases that
 contain themselves become findings; only a text that is no YAML at all is raised.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trnctl.errors import UsageError
@@ -39,6 +39,7 @@ class Scalar:
     quoted: bool
     surprising: bool = False
     size: int = 1
+    column: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,7 @@ class Items:
     line: int
     items: tuple[Node, ...]
     size: int
+    column: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +59,16 @@ class Entries:
     line: int
     entries: Mapping[str, Entry]
     size: int
+    column: int = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One key of a mapping, with the line on which the key stands."""
+    """One key of a mapping, with the line and column on which the key stands (1-based)."""
 
     line: int
     node: Node
+    column: int = 1
 
 
 Node = Scalar | Items | Entries
@@ -79,7 +83,7 @@ def parse(text: str | bytes, file: str) -> tuple[Node | None, list[Finding]]:
 
     source = _decoded(text, file)
     try:
-        root = yaml.compose(source, Loader=yaml.SafeLoader)
+        root = _composed(source)
     except yaml.reader.ReaderError as error:
         line = source.count("\n", 0, error.position) + 1
         raise _broken(
@@ -102,6 +106,20 @@ def parse(text: str | bytes, file: str) -> tuple[Node | None, list[Finding]]:
             file, None, f"Its aliases expand to more than {_LARGEST:,} values", "Write the values out, without aliases."
         )
     return node, tree.findings
+
+
+def _composed(source: str) -> YamlNode | None:
+    """PyYAML's tree: from libyaml where PyYAML has it (ten times as fast), from Python's own parser otherwise, whose
+    words are also the ones that people read when the text is no YAML."""
+    import yaml
+
+    quick = getattr(yaml, "CSafeLoader", None)
+    if quick is not None and source.count("[") + source.count("{") + source.count("- ") < _LARGEST:
+        try:
+            return yaml.compose(source, Loader=quick)
+        except (yaml.YAMLError, RecursionError):
+            pass  # told by the parser below
+    return yaml.compose(source, Loader=yaml.SafeLoader)
 
 
 def _decoded(text: str | bytes, file: str) -> str:
@@ -188,7 +206,7 @@ class _Tree:
     def _items(self, raw: SequenceNode, path: str, depth: int) -> Items:
         self._check_tag(raw, path)
         items = tuple(self.node(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(raw.value))
-        return Items(raw.start_mark.line + 1, items, 1 + sum(item.size for item in items))
+        return Items(raw.start_mark.line + 1, items, 1 + sum(item.size for item in items), raw.start_mark.column + 1)
 
     def _entries(self, raw: MappingNode, path: str, depth: int) -> Entries:
         self._check_tag(raw, path)
@@ -211,9 +229,11 @@ class _Tree:
                     "Keep one of the two.",
                 )
                 continue
-            own[key] = Entry(line, self.node(value_node, join(path, key), depth + 1))
+            column = key_node.start_mark.column + 1
+            own[key] = Entry(line, self.node(value_node, join(path, key), depth + 1), column)
         entries = {**{key: entry for key, entry in merged.items() if key not in own}, **own}
-        return Entries(raw.start_mark.line + 1, entries, 1 + sum(entry.node.size for entry in entries.values()))
+        size = 1 + sum(entry.node.size for entry in entries.values())
+        return Entries(raw.start_mark.line + 1, entries, size, raw.start_mark.column + 1)
 
     def _merge(self, merged: dict[str, Entry], raw: YamlNode, path: str, depth: int) -> None:
         """`<<: *a` or `<<: [*a, *b]`: the first that has a key wins, as YAML has it."""
@@ -247,20 +267,25 @@ class _Tree:
         return scalar.text
 
     def _scalar(self, raw: ScalarNode, path: str) -> Scalar:
+        """What YAML makes of one value, and where it stands."""
         self._check_tag(raw, path)
-        line, text, quoted = raw.start_mark.line + 1, raw.value, raw.style is not None
-        name = raw.tag.removeprefix(_CORE)
-        if name == "bool":
-            lower = text.lower()
-            surprising = lower not in {"true", "false"}
-            return Scalar(line, text, "flag", lower in {"true", "yes", "on"}, quoted, surprising)
-        if name == "int" and (value := _constructed(raw)) is not None:
-            return Scalar(line, text, "integer", int(value), quoted, _DECIMAL.fullmatch(text) is None)
-        if name == "float" and (value := _constructed(raw)) is not None:
-            return Scalar(line, text, "number", float(value), quoted, ":" in text)
-        if name == "null":
-            return Scalar(line, text, "null", None, quoted)
-        return Scalar(line, text, "date" if name == "timestamp" else "text", text, quoted)
+        return replace(_read(raw), column=raw.start_mark.column + 1)
+
+
+def _read(raw: ScalarNode) -> Scalar:
+    line, text, quoted = raw.start_mark.line + 1, raw.value, bool(raw.style)
+    name = raw.tag.removeprefix(_CORE)
+    if name == "bool":
+        lower = text.lower()
+        surprising = lower not in {"true", "false"}
+        return Scalar(line, text, "flag", lower in {"true", "yes", "on"}, quoted, surprising)
+    if name == "int" and (value := _constructed(raw)) is not None:
+        return Scalar(line, text, "integer", int(value), quoted, _DECIMAL.fullmatch(text) is None)
+    if name == "float" and (value := _constructed(raw)) is not None:
+        return Scalar(line, text, "number", float(value), quoted, ":" in text)
+    if name == "null":
+        return Scalar(line, text, "null", None, quoted)
+    return Scalar(line, text, "date" if name == "timestamp" else "text", text, quoted)
 
 
 def _constructed(raw: ScalarNode) -> int | float | None:
