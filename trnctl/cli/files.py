@@ -9,6 +9,7 @@ from trnctl.errors import UsageError
 
 if TYPE_CHECKING:
     from trnctl.specs.cluster import ClusterFile
+    from trnctl.specs.parallelism import Parallelism
     from trnctl.specs.workload import WorkloadSpec
 
 
@@ -68,3 +69,15 @@ def workload_names(file: ClusterFile | None) -> list[str]:
 
     shipped = [Path(name).stem for name in templates.names("workloads/")]
     return sorted({*shipped, *(file.workloads if file else ())})
+
+
+def read_layout(name: str, file: ClusterFile | None) -> WorkloadSpec | Parallelism:
+    """A recipe, or the words of a file that has a `parallelism` section and nothing else."""
+    from trnctl.specs.parallelism_loading import load_parallelism
+    from trnctl.specs.reading import read
+
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        text = read_text(name, "recipe")
+        if read(text, name).keys() == ("parallelism",):
+            return load_parallelism(text, name)
+    return read_workload(name, file)

@@ -13,9 +13,10 @@ from trnctl.plan.communication import Communication
 from trnctl.plan.estimate import predicted_rate
 from trnctl.plan.layout import numbers
 from trnctl.plan.proposal import Proposal
+from trnctl.specs.instances import instance
 from trnctl.specs.workload import Published
 
-Ground = Literal["published", "interpolated", "yours", "assumed", "unknown"]
+Ground = Literal["published", "interpolated", "extrapolated", "yours", "assumed", "unknown"]
 
 MFU_DEFINITION = "MFU: 6N + 12·layers·hidden·sequence operations a token, against the dense BF16 peak"
 ASSUMED = {"trainium": (0.25, 0.20), "gpu": (0.40, 0.25)}  # the middle of the usual range, and its spread to each side
@@ -46,39 +47,62 @@ def pace(
     """The pace of a legal proposal. `mfu` is the user's word and `own_run` a run of theirs with the same model and
     sequence; then come published rows, the utilisation of the nearest of them, and an assumption."""
     if mfu is not None:
-        return _at(p, communication, mfu, 0.0, "yours", f"your MFU of {mfu:.1%}")
+        ratio, words = _against_recipe(p)
+        return _at(p, communication, mfu * ratio, 0.0, "yours", f"your MFU of {mfu:.1%}{words}")
     if own_run is not None:
         told = f"{own_run.source}: {own_run.rate:,.1f} seq/s on {own_run.nodes} nodes"
         return _like(p, communication, own_run, "yours", told)
-    rate, basis = predicted_rate(p.workload, numbers(p), p.instance_type)
+    same = tuple(row for row in p.workload.published if _peak(row.instance_type) == _peak(p.instance_type))
+    rate, basis = predicted_rate(replace(p.workload, published=same), numbers(p), p.instance_type)
     if rate is not None and p.ranks == _published_ranks(p):
         return _published(p, rate, basis)
-    rows = sorted(p.workload.published, key=lambda row: (row.scaling != p.scaling, abs(row.nodes - p.nodes)))
+    alike = [row for row in p.workload.published if _kind(row.instance_type) == p.kind]
+    rows = sorted(alike, key=lambda row: (row.scaling != p.scaling, abs(row.nodes - p.nodes)))
     if rows and p.model is not None:
-        told = f"as published for {rows[0].nodes} nodes, {rows[0].scaling} scaling ({rows[0].source})"
+        where = "" if rows[0].instance_type == p.instance_type else f" on {rows[0].instance_type}"
+        told = f"as published for {rows[0].nodes} nodes{where}, {rows[0].scaling} scaling ({rows[0].source})"
         return _like(p, communication, rows[0], "assumed", told)
     usual, spread = ASSUMED.get(p.kind, (0.0, 0.0))
     if not usual or p.model is None:
         return Pace(None, None, None, 0.0, "unknown", basis)
-    return _at(p, communication, usual, spread, "assumed", f"assumed MFU of {usual:.0%}, no run of this is published")
+    ratio, words = _against_recipe(p)
+    told = f"assumed MFU of {usual:.0%}{words}, no run of this is published"
+    return _at(p, communication, usual * ratio, spread, "assumed", told)
 
 
 def _published(p: Proposal, rate: float, basis: str) -> Pace:
     """A row of these nodes, or between rows; another layout than the recipe's own wastes more or less."""
-    ratio = efficiency(p) / efficiency(_as_published(p, p.nodes))
-    exact = basis.startswith("published")
+    ratio, words = _against_recipe(p)
+    grounds: tuple[Ground, ...] = ("published", "interpolated", "extrapolated")
+    ground: Ground = next((word for word in grounds if basis.startswith(word)), "assumed")
     if ratio != 1:
-        basis += f"; {ratio:.2f} × that for another layout"
+        ground = "assumed"
+        basis += words
     rate *= ratio
-    ground: Ground = "assumed" if ratio != 1 else "published" if exact else "interpolated"
     return Pace(
         rate, p.global_batch / rate, mfu_of(p, rate), 0.0 if ground == "published" else _TRANSFER, ground, basis
     )
 
 
+def _against_recipe(p: Proposal) -> tuple[float, str]:
+    """What this layout leaves of the recipe's own efficiency on these nodes, and the words for it."""
+    ratio = efficiency(p) / efficiency(_as_published(p, p.nodes))
+    return ratio, f" ({ratio:.2f} × that for another layout)" if ratio != 1 else ""
+
+
 def _as_published(p: Proposal, nodes: int) -> Proposal:
     """The recipe's own layout, in which its rows were measured."""
     return replace(p, words=p.workload.parallelism, nodes=nodes)
+
+
+def _peak(instance_type: str) -> float | None:
+    facts = instance(instance_type)
+    return facts.bf16_tflops if facts is not None else None
+
+
+def _kind(instance_type: str) -> str:
+    facts = instance(instance_type)
+    return facts.kind if facts is not None else "unknown"
 
 
 def _published_ranks(p: Proposal) -> int:

@@ -8,7 +8,7 @@ from trnctl.findings import Finding
 from trnctl.plan.division import finding
 from trnctl.plan.proposal import Proposal
 from trnctl.plan.words import listed
-from trnctl.specs.parallelism import Backend
+from trnctl.specs.parallelism import Backend, Parallelism
 
 _SMP_PLATFORMS = {"sagemaker", "hyperpod"}
 _SMP_FAMILIES = ("p4d.", "p4de.", "p5.")
@@ -44,14 +44,10 @@ def offload_needs_checkpointing(p: Proposal) -> Iterator[Finding]:
 
 
 def smp_has_its_places(p: Proposal) -> Iterator[Finding]:
-    """P13: SageMaker's library has no pipeline, and runs on SageMaker and HyperPod with documented types only."""
+    """P13: SageMaker's library runs on SageMaker and HyperPod, with the types that its documentation names. That it has
+    no pipeline is among the words that it does not know."""
     if p.backend != "smp":
         return
-    if p.words.pipeline > 1:
-        yield finding(
-            "P13", "smp-pipeline", "smp (version 2) has no pipeline parallelism.", "Write pipeline: 1.",
-            path="parallelism.pipeline",
-        )  # fmt: skip
     if p.platform not in _SMP_PLATFORMS:
         yield finding(
             "P13",
@@ -227,7 +223,7 @@ _REFUSES: dict[Backend, tuple[str, ...]] = {
     "nxd": ("checkpoint-none",),
     "nxdt": (),
     "fsdp": ("pipeline", "context", "expert", "zero-1"),
-    "smp": ("zero-1",),
+    "smp": ("pipeline", "zero-1"),
 }
 # What it may say without effect; why, in the words of a person who moves from one stack to another.
 _IGNORES: dict[Backend, dict[str, str]] = {
@@ -261,31 +257,36 @@ _IGNORES: dict[Backend, dict[str, str]] = {
 
 def words_are_known(p: Proposal) -> Iterator[Finding]:
     """P15: a word that the stack does not know is refused, or shown as a downgrade; it is never dropped."""
-    said = said_words(p)
-    for word in _REFUSES[p.backend]:
+    yield from unknown_words(p.backend, p.words)
+
+
+def unknown_words(backend: Backend, words: Parallelism) -> Iterator[Finding]:
+    """The words that a back end refuses, then those that have no effect there."""
+    said = said_words(words)
+    for word in _REFUSES[backend]:
         if word in said:
             yield finding(
                 "P15",
                 "word-refused",
-                f"{p.backend} does not know {said[word]}.",
+                f"{backend} does not know {said[word]}.",
                 "Leave it out, or choose a backend that knows it.",
                 path=f"parallelism.{word.partition('-')[0]}",
             )
-    for word, why in _IGNORES[p.backend].items():
+    for word, why in _IGNORES[backend].items():
         if word in said:
             yield finding(
                 "P15",
                 "word-downgraded",
-                f"{said[word]} has no effect with {p.backend}: {why}.",
+                f"{said[word]} has no effect with {backend}: {why}.",
                 "Nothing needs to be done; leave it out to be rid of this line.",
                 path=f"parallelism.{word}",
                 level="warning",
             )
 
 
-def said_words(p: Proposal) -> dict[str, str]:
+def said_words(words: Parallelism) -> dict[str, str]:
     """The words that the recipe says and that ask for something, as it would write them."""
-    words, activation = p.words, p.words.activation
+    activation = words.activation
     said = {
         name: f"{name}: {getattr(words, name)}"
         for name in ("tensor", "pipeline", "context", "expert")

@@ -12,6 +12,7 @@ from trnctl.plan.rules import check, refusal
 from trnctl.plan.smp import exported
 from trnctl.specs.parallelism import Backend
 
+SMP_DOCUMENT = "smp_config.json"
 _NODE_RANK, _MASTER = "$SLURM_NODEID", "$MASTER_ADDR"  # what the batch script sets on each node
 
 
@@ -171,7 +172,7 @@ def _fsdp(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
 
 def _smp(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
     """The configuration for SageMaker or HyperPod; who starts it there is not trnctl."""
-    return {"smp_config.json": _json(exported(p.words))}, ()
+    return {SMP_DOCUMENT: _json(exported(p.words))}, ()
 
 
 def _json(value: Mapping[str, object]) -> str:
