@@ -53,6 +53,16 @@ def test_a_file_system_that_goes_with_the_stack_is_not_asked_about(world: World)
     assert (plan.kept, plan.lost, plan.asks_about_storage) == ((), (LUSTRE,), False)
 
 
+def test_what_an_earlier_stack_of_that_name_left_behind_stays_too(world: World) -> None:
+    earlier = FileSystem("fs-0aa11bb22cc33dd62", "fsx-lustre", 1200, "AVAILABLE")
+    world.cloud.has_file_system("ultra1", earlier)
+    plan = plan_teardown(opened(world))
+    assert {one.id for one in plan.kept} == {LUSTRE.id, earlier.id}
+    assert plan.lost == ()
+    proof = run(world, delete_storage=True)
+    assert proof.left == ()
+
+
 def test_without_a_word_about_storage_nothing_happens(world: World) -> None:
     with pytest.raises(UsageError) as caught:
         check(plan_teardown(opened(world)), cancel_runs=False, delete_storage=None)

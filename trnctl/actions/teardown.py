@@ -68,7 +68,8 @@ def plan_teardown(opened: OpenCluster) -> TeardownPlan:
     if seen.stack is None:
         return TeardownPlan(cluster, None, None, 0, None, tuple(systems), (), ())
     template, events = services.cloud.template(cluster), services.cloud.stack_events(cluster)
-    stays = retained(template, events)
+    # One that an earlier stack of this name has left behind carries the tag as well, and does not go with this stack.
+    goes = {event.physical_id for event in events} - retained(template, events)
     runs, unseen = _live_runs(head, opened)
     return TeardownPlan(
         cluster=cluster,
@@ -76,8 +77,8 @@ def plan_teardown(opened: OpenCluster) -> TeardownPlan:
         head=head,
         compute_nodes=sum(one.role == "compute" for one in seen.instances),
         resources=stack_size(template),
-        kept=tuple(one for one in systems if one.id in stays),
-        lost=tuple(one for one in systems if one.id not in stays),
+        kept=tuple(one for one in systems if one.id not in goes),
+        lost=tuple(one for one in systems if one.id in goes),
         runs=tuple(runs),
         unseen=unseen,
     )
