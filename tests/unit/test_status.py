@@ -95,6 +95,16 @@ def job(number: str, state: JobState, reason: str = "") -> Job:
         # Slurm has forgotten both jobs: their notes decide
         ({"compile": {"exit_code": 0}, "train": {"exit_code": 0}}, [], ("train", "completed", "")),
         ({"compile": {"exit_code": 0}, "train": {"exit_code": 9}}, [], ("train", "failed", "exit code 9")),
+        (
+            {"compile": {"exit_code": 1, "failed_graphs": [{"graph": "MODULE_12+ab", "log": "/l"}]}},
+            [job("1", "failed")],
+            ("compile", "failed", "graph MODULE_12+ab did not compile"),
+        ),
+        (
+            {"compile": {"exit_code": 70, "failed_graphs": [{"graph": "MODULE_12+ab"}, {"graph": "MODULE_13+ab"}]}},
+            [],
+            ("compile", "failed", "2 graphs did not compile, MODULE_12+ab the first"),
+        ),
         ({"compile": {"exit_code": 143}}, [job("1", "cancelled")], ("compile", "cancelled", "exit code 143")),
         ({"compile": {"state": "node-fail", "reason": "a node died"}}, [], ("compile", "node-fail", "a node died")),
         # a job that was requeued lives, whatever its first attempt wrote

@@ -212,10 +212,20 @@ def _stage_now(stage: str, job: Job | None, note: Mapping[str, object] | None) -
         return StageNow(stage, str(note["state"]), str(note.get("reason", "")), job)
     if note is not None and note.get("exit_code") != 0:
         state = job.state if job is not None and job.state != "completed" else "failed"
-        return StageNow(stage, state, f"exit code {note.get('exit_code')}", job)
+        return StageNow(stage, state, _why(note), job)
     if note is not None:
         return StageNow(stage, "completed", "", job)
     return StageNow(stage, job.state, job.reason, job) if job is not None else StageNow(stage, "unknown")
+
+
+def _why(note: Mapping[str, object]) -> str:
+    """Why a stage failed, in words as far as its exit trap knows them."""
+    graphs = [str(_mapping(one).get("graph")) for one in _list(note.get("failed_graphs"))]
+    if len(graphs) == 1:
+        return f"graph {graphs[0]} did not compile"
+    if graphs:
+        return f"{len(graphs)} graphs did not compile, {graphs[0]} the first"
+    return f"exit code {note.get('exit_code')}"
 
 
 def _summary(record: RunRecord, jobs: Mapping[str, Job]) -> RunStatus:
