@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -106,9 +106,9 @@ class TestSlurmOverSsh(JobQueueContract):
 
 def _fresh(slurm: SmallSlurm, shell: Shell) -> Iterator[QueueBench]:
     """A runs folder of its own, and afterwards an empty queue."""
-    folder = slurm.root / "shared" / "runs"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    shared = slurm.root / "shared"
+    shared.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="runs-", dir=shared))  # jobs of the last test may still write into theirs
     yield SlurmBench(shell, folder)
     slurm.call("scancel", "--full", "-u", slurm.call("squeue", "-h", "-o", "%u").split("\n")[0] or "root")
 
