@@ -15,7 +15,9 @@ class Finding:
     """One problem or notice.
 
     `code` is kebab-case and never reused. `path` is the dotted place in a file (`cluster.queues[0].name`),
-    `file`, `line` and `column` (1-based) say where that stands; `evidence` quotes what led to the finding.
+    `file`, `line` and `column` (1-based) say where that stands; `evidence` quotes what led to the finding,
+    from a `source` that `why` knows (stack-event, clustermgtd, job-log, …), at a `node`. A diagnosis also says the
+    `cause` and how sure it is of it: `confidence` is high, medium, low, or '' where nothing had to be weighed.
     """
 
     code: str
@@ -27,6 +29,10 @@ class Finding:
     file: str = ""
     evidence: str = ""
     column: int | None = None
+    cause: str = ""
+    confidence: Literal["high", "medium", "low", ""] = ""
+    node: str = ""
+    source: str = ""
 
     @property
     def place(self) -> str:

@@ -1,0 +1,215 @@
+"""A stream of bytes against all patterns at once, in bounded memory.
+
+Most lines of a log are alike but for numbers. So each chunk is reduced to shapes (`literals.shape`), only shapes that
+were not seen before are searched for the plain pieces of the patterns, and only lines whose shape holds a piece are
+shown to the patterns themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from trnctl.diagnose import documents
+from trnctl.diagnose.evidence import Evidence, Hit, Origin, Seen
+from trnctl.diagnose.kinds import SNIFFED, kind_of
+from trnctl.diagnose.literals import pieces, shape
+from trnctl.diagnose.signatures import Signatures
+from trnctl.diagnose.text import around, clean, goes_on, node_of, stamp_of, without_colour
+
+MOST_HITS = 100  # of one pattern in one file: enough to tell nodes apart; a flood tells nothing more
+MOST_SHAPES = 100_000  # remembered; then forgotten, which costs time and never a hit
+LONGEST_LINE = 1 << 20  # bytes; what is longer is cut
+WRAPPED = 2 << 20  # bytes of a file in which broken lines are put together again
+_WINDOW = 4  # lines that one broken line may have become
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One pattern. `owner` is the code or the fact that asks; `role` is pattern, also, without or fact."""
+
+    owner: str
+    role: str
+    index: int
+    regex: re.Pattern[str]
+    sources: frozenset[str] = frozenset()
+
+
+@dataclass
+class Scan:
+    """All that was hit so far: by probe, over every file."""
+
+    probes: tuple[Probe, ...]
+    hits: dict[int, list[Hit]] = field(default_factory=dict)
+    seen: list[Seen] = field(default_factory=list)
+
+
+class Scanner:
+    """Feed it files; `scan` holds what they had."""
+
+    def __init__(self, known: Signatures) -> None:
+        self.scan = Scan(tuple(_probes(known)))
+        self._pieces: dict[bytes, list[int]] = {}
+        for number, probe in enumerate(self.scan.probes):
+            for piece in pieces(probe.regex.pattern):
+                self._pieces.setdefault(piece, []).append(number)
+        self._known: set[bytes] = set()
+        self._telling: dict[bytes, tuple[int, ...]] = {}
+
+    def read(self, chunks: Iterable[bytes], origin: Origin) -> None:
+        """Read one file. An origin whose source is `unknown` gets one by its content."""
+        head, rest = _head(iter(chunks))
+        source = kind_of(head.decode("utf-8", "replace"), origin.file) if origin.source == "unknown" else origin.source
+        origin = replace(origin, source=source)
+        begin = head.lstrip()[:1]
+        if begin in (b"{", b"[") and not head.lstrip().startswith((b"[20", b"[ ", b"[slurm")):
+            whole, rest = _whole(head, rest)
+            document = documents.parse(whole.decode("utf-8", "replace")) if len(whole) <= documents.LARGEST else None
+            if document is not None:
+                lines = documents.lines_of(document)
+                self._read([("\n".join(lines)).encode()], origin, size=len(whole), numbered=False)
+                return
+            head = whole
+        self._read(_chain(head, rest), origin)
+
+    def _read(self, chunks: Iterable[bytes], origin: Origin, *, size: int = 0, numbered: bool = True) -> None:
+        at, total, carry, kept = 1, 0, b"", bytearray()
+        counts: dict[int, int] = {}
+        for chunk in chunks:
+            total += len(chunk)
+            if len(kept) <= WRAPPED:
+                kept += chunk
+            block, carry = _whole_lines(carry + chunk)
+            if block:
+                at += self._block(block, at if numbered else None, origin, counts)
+        if carry:
+            at += self._block(carry, at if numbered else None, origin, counts)
+        if len(kept) <= WRAPPED:
+            self._wrapped(bytes(kept), numbered, origin, counts)
+        self.scan.seen.append(Seen(origin.source, origin.file, at - 1, size or total))
+
+    def _block(self, block: bytes, at: int | None, origin: Origin, counts: dict[int, int]) -> int:
+        """Whole lines; how many they were."""
+        block = _plain(block)
+        shapes = shape(block).split(b"\n")
+        self._learn(set(shapes) - self._known)
+        if not self._telling.keys().isdisjoint(shapes):
+            lines = block.split(b"\n")
+            for offset, form in enumerate(shapes):
+                if form in self._telling:
+                    number = None if at is None else at + offset
+                    self._try(lines[offset].decode("utf-8", "replace"), number, self._telling[form], origin, counts)
+        return len(shapes) - (block.endswith(b"\n"))
+
+    def _learn(self, fresh: set[bytes]) -> None:
+        """Which of the new shapes hold a piece, and of which patterns."""
+        if not fresh:
+            return
+        if len(self._known) > MOST_SHAPES:
+            self._known.clear()
+            self._telling.clear()
+        self._known |= fresh
+        together = b"\n".join(fresh)
+        for piece in (piece for piece in self._pieces if piece in together):
+            for form in fresh:
+                if piece in form:
+                    self._telling[form] = (*self._telling.get(form, ()), *self._pieces[piece])
+
+    def _try(
+        self, line: str, number: int | None, probes: Iterable[int], origin: Origin, counts: dict[int, int]
+    ) -> bool:
+        text = ""
+        found = False
+        for index in probes:
+            probe = self.scan.probes[index]
+            if counts.get(index, 0) >= MOST_HITS or (probe.sources and origin.source not in probe.sources):
+                continue
+            text = text or clean(line)
+            match = probe.regex.search(text)
+            if match is None:
+                continue
+            found = True
+            counts[index] = counts.get(index, 0) + 1
+            evidence = Evidence(
+                origin.source, around(text, *match.span()), origin.file, number, node_of(text) or origin.node,
+                stamp_of(text),
+            )  # fmt: skip
+            groups = {name: value for name, value in match.groupdict().items() if value}
+            self.scan.hits.setdefault(index, []).append(Hit(evidence, groups))
+        return found
+
+    def _wrapped(self, content: bytes, numbered: bool, origin: Origin, counts: dict[int, int]) -> None:
+        """Lines that were broken on their way here: each with those after it that may be its rest, for patterns that
+        the single lines did not match."""
+        lines = _plain(content).decode("utf-8", "replace").split("\n")
+        fresh = {number for number in range(len(self.scan.probes)) if number not in counts}
+        for at in range(len(lines) - 1):
+            if not lines[at].strip() or not goes_on(lines[at + 1]):
+                continue
+            parts = [lines[at]]
+            for rest in lines[at + 1 : at + _WINDOW]:
+                if not goes_on(rest):
+                    break
+                parts.append(rest)
+            for joint in (" ", ""):
+                text = joint.join([parts[0].rstrip(), *(part.strip() for part in parts[1:])])
+                form = shape(text.encode())
+                probes = [one for piece, owners in self._pieces.items() if piece in form for one in owners]
+                self._try(text, at + 1 if numbered else None, fresh.intersection(probes), origin, counts)
+            fresh -= counts.keys()
+
+
+def _probes(known: Signatures) -> Iterator[Probe]:
+    for signature in known.signatures:
+        sources = frozenset(signature.sources)
+        roles = {"pattern": signature.patterns, "also": signature.also, "without": signature.without}
+        for role, patterns in roles.items():
+            for index, pattern in enumerate(patterns):
+                yield Probe(signature.code, role, index, re.compile(pattern, re.IGNORECASE), sources)
+    for fact in known.facts:
+        for index, pattern in enumerate(fact.patterns):
+            yield Probe(fact.fact, "fact", index, re.compile(pattern, re.IGNORECASE))
+
+
+def _plain(block: bytes) -> bytes:
+    """Without colour and with plain line ends; a carriage return of a progress bar ends a line too."""
+    if b"\x1b" in block:
+        block = without_colour(block.decode("utf-8", "replace")).encode()
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return block
+
+
+def _whole_lines(data: bytes) -> tuple[bytes, bytes]:
+    """(up to the last line end, the rest); a line that never ends is cut."""
+    cut = data.rfind(b"\n") + 1
+    if not cut and len(data) > LONGEST_LINE:
+        return data, b""
+    return data[:cut], data[cut:]
+
+
+def _head(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= SNIFFED:
+            break
+    return head, chunks
+
+
+def _whole(head: bytes, rest: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """As much of the file as a JSON document may have, and the rest."""
+    parts, size = [head], len(head)
+    for chunk in rest:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > documents.LARGEST:
+            break
+    return b"".join(parts), rest
+
+
+def _chain(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    if head:
+        yield head
+    yield from rest
