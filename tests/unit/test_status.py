@@ -165,7 +165,7 @@ def test_down_nodes_and_protected_mode_are_alerts(world: World) -> None:
     world.queue.nodes = (NodeGroup("compute1", "down", 6, "compute1-dy-i1-[11-16]", reason),)
     alerts = {alert.code: alert for alert in look(world).alerts}
     assert set(alerts) == {"protected-mode", "nodes-unavailable"}
-    assert "InsufficientInstanceCapacity" in alerts["nodes-unavailable"].message
+    assert f"EC2 has no capacity for them now, and is asked again ({reason})" in alerts["nodes-unavailable"].message
 
 
 def test_a_node_in_two_partitions_is_one_node(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -160,13 +161,34 @@ def _node_alerts(groups: tuple[NodeGroup, ...]) -> list[Finding]:
         Finding(
             "nodes-unavailable", "warning",
             f"{group.count} node{'s' if group.count > 1 else ''} {group.state} in {group.partition}: "
-            f"{group.reason or 'no reason given'}",
+            f"{_node_reason(group.reason)}",
             f"scontrol show node {group.hostlist} on the head node tells more",
             evidence=group.hostlist,
         )
         for group in groups
         if group.state in {"down", "drained", "draining"}
     ]  # fmt: skip
+
+
+# EC2's error codes as ParallelCluster writes them into a node's reason, "(Code:…)Failure when resuming nodes"; it
+# tries such nodes again by itself, after ten minutes as it is delivered.
+_EC2_REFUSALS = {
+    "InsufficientInstanceCapacity": "EC2 has no capacity for them now, and is asked again",
+    "InsufficientHostCapacity": "EC2 has no capacity for them now, and is asked again",
+    "InsufficientReservedInstanceCapacity": "the reservation has no free instance now, and is asked again",
+    "MaxSpotInstanceCountExceeded": "the account's limit of spot instances is reached",
+    "VcpuLimitExceeded": "the account's vCPU limit for this family is reached",
+    "InstanceLimitExceeded": "the account's limit of instances is reached",
+    "InsufficientFreeAddressesInSubnet": "the subnet has no free address",
+    "Unsupported": "the subnet's zone does not offer the instance type",
+}
+
+
+def _node_reason(reason: str) -> str:
+    """Why nodes are unavailable: EC2's codes in words, and Slurm's reason as it is."""
+    found = re.match(r"\(Code:(\w+)\)", reason)
+    words = _EC2_REFUSALS.get(found[1]) if found else None
+    return f"{words} ({reason})" if words else reason or "no reason given"
 
 
 def summarize(picture: QueuePicture, now: datetime) -> list[RunStatus]:
