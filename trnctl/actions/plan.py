@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from trnctl.actions.submit import pick_queue
 from trnctl.errors import RefusedError, TrnctlError, UsageError
 from trnctl.findings import Finding, errors_among
-from trnctl.plan.cost import price_of
 from trnctl.plan.layout import check_queue, numbers
 from trnctl.plan.outlook import CAPACITY, NOTHING_ASSUMED, Assumptions, Outlook, outlook
 from trnctl.plan.pace import MFU_DEFINITION
 from trnctl.plan.proposal import Proposal, propose
 from trnctl.plan.suggest import Suggestion, reconsidered, suggest
-from trnctl.plan.targets import compiled
-from trnctl.specs.cluster import ClusterSpec, Queue
 from trnctl.specs.instances import INSTANCES, PRICE_DATE, instance
 from trnctl.specs.workload import Published, Scaling, WorkloadSpec
+
+if TYPE_CHECKING:
+    from trnctl.specs.cluster import ClusterSpec, Queue
 
 USUAL_TYPE = "trn1.32xlarge"
 
@@ -53,6 +53,8 @@ class PlanAnswer:
 
     def as_json(self) -> dict[str, object]:
         """The stable JSON form."""
+        from trnctl.plan.targets import compiled  # the screen does without
+
         beside = {one.proposal.nodes: one for one in self.weak}
         plans = []
         for one in self.outlooks:
@@ -101,6 +103,8 @@ def plan_layouts(workload: WorkloadSpec, spec: ClusterSpec | None, wishes: PlanW
     platform = spec.platform if spec is not None else "parallelcluster"
     assumptions = wishes.assumptions
     if spec is not None:
+        from trnctl.plan.cost import price_of  # only where there is a cluster: a plan without one starts sooner
+
         assumptions = replace(assumptions, head_usd=price_of([(spec.head_node.instance_type, 1)]).usd)
     nodes = tuple(dict.fromkeys(wishes.nodes)) or (workload.nodes,)
 
@@ -136,6 +140,8 @@ def place(workload: WorkloadSpec, spec: ClusterSpec | None, wishes: PlanWishes) 
             raise UsageError(f"{wishes.instance_type} is not in the table", remedy=f"known are {', '.join(known)}")
         return wishes.instance_type, None, "as you chose"
     if spec is not None:
+        from trnctl.actions.submit import pick_queue
+
         queue, instance_type = pick_queue(spec, workload, wishes.queue)
         return instance_type, queue, f"queue {queue.name} of {spec.name}"
     if wishes.queue is not None:

@@ -281,19 +281,20 @@ def _suggestions(screen: Screen, found: Sequence[Suggestion]) -> None:
 
     screen.text(f"\n{plural(len(found), 'legal layout')} that fit, cheapest first")
     screen.table(
-        ["NODES", "LAYOUT", "CHECKPOINT", "MEMORY", "STEP", "COST", "WHY"],
+        ["NODES", "LAYOUT", "CHECKPOINT", "GIB", "STEP", "COST", "WHY"],
         [
             (
                 one.outlook.proposal.nodes, layout_words(one.outlook.proposal), one.outlook.proposal.checkpoint,
-                _memory(one.outlook), _step(one.outlook), _cost(one.outlook), one.reason,
+                _memory(one.outlook).removesuffix(" GiB"), _step(one.outlook).partition(" ±")[0],
+                _cost(one.outlook), one.reason,
             )
             for one in found[:_MOST_SUGGESTIONS]
         ],
-        right=(0,),
+        right=(0, 3),
     )  # fmt: skip
     if len(found) > _MOST_SUGGESTIONS:
         screen.text(f"and {len(found) - _MOST_SUGGESTIONS} more: -o json shows all")
-    screen.text("Costs compare pipeline bubbles and recomputation; what the compiler makes of a degree is not in them.")
+    screen.text("Costs compare bubbles and recomputation, not what the compiler makes of a degree.")
 
 
 def write_chart(screen: Screen, answer: PlanAnswer, path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from trnctl.errors import RefusedError
 from trnctl.findings import errors_among
@@ -10,9 +11,11 @@ from trnctl.plan.division import whole_batches
 from trnctl.plan.proposal import Proposal, propose
 from trnctl.plan.rules import check, refusal
 from trnctl.plan.words import count
-from trnctl.specs.cluster import Platform, Queue
 from trnctl.specs.parallelism import Backend
 from trnctl.specs.workload import Scaling, WorkloadSpec
+
+if TYPE_CHECKING:
+    from trnctl.specs.cluster import Platform, Queue
 
 
 @dataclass(frozen=True)

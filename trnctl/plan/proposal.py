@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from trnctl.errors import UsageError
-from trnctl.specs.cluster import Platform
 from trnctl.specs.instances import InstanceFacts, instance
 from trnctl.specs.model import Model
 from trnctl.specs.parallelism import NATIVE_HORIZON, Backend, Checkpointing, Collectives, Parallelism, Precision
 from trnctl.specs.workload import Scaling, WorkloadSpec
+
+if TYPE_CHECKING:
+    from trnctl.specs.cluster import Platform
 
 _SHARDS = ("fsdp", "smp")
 _NXD = ("nxd", "nxdt")

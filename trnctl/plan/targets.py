@@ -13,6 +13,7 @@ from trnctl.plan.smp import exported
 from trnctl.specs.parallelism import Backend
 
 SMP_DOCUMENT = "smp_config.json"
+_NXD_TENSOR, _NXD_PIPELINE = "tp_zero1_llama_hf_pretrain.py", "run_llama_nxd.py"
 _NODE_RANK, _MASTER = "$SLURM_NODEID", "$MASTER_ADDR"  # what the batch script sets on each node
 
 
@@ -51,7 +52,18 @@ def compiled(p: Proposal) -> Compiled:
     if errors_among(findings):
         raise refusal(p, findings)
     documents, steps = _TARGETS[p.backend](p)
-    return Compiled(p.backend, documents, steps, tuple(one for one in findings if one.code == "word-downgraded"))
+    downgrades = [one for one in findings if one.code == "word-downgraded"]
+    if p.nxd and p.model is not None and p.model.family != "llama" and not p.workload.script:
+        downgrades.append(
+            Finding(
+                "target-script",
+                "warning",
+                f"The arguments are those of the Llama examples; {p.backend}'s script for {p.model.name} is another.",
+                "Compare them with that script before you start it.",
+                path="script",
+            )
+        )
+    return Compiled(p.backend, documents, steps, tuple(downgrades))
 
 
 def _torchrun(p: Proposal, script: str, *arguments: str) -> tuple[str, ...]:
@@ -82,7 +94,7 @@ def _nxd(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
     step is neuron_parallel_compile before the same command."""
     words, sequence = p.words, str(p.workload.batch.sequence)
     if words.pipeline == 1:
-        script = "tp_zero1_llama_hf_pretrain.py"
+        script = p.workload.script or _NXD_TENSOR
         arguments = [
             "--tensor_parallel_size", str(words.tensor), "--batch_size", str(p.micro),
             "--grad_accum_usteps", str(p.accumulation), "--seq_len", sequence, "--use_mix_precision",
@@ -91,7 +103,7 @@ def _nxd(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
             *(["--selective_checkpoint_enabled"] if p.checkpoint == "selective" else []),
         ]  # fmt: skip
     else:
-        script = "run_llama_nxd.py"
+        script = p.workload.script or _NXD_PIPELINE
         arguments = [
             "--tensor_parallel_size", str(words.tensor), "--pipeline_parallel_size", str(words.pipeline),
             "--train_batch_size", str(p.micro * p.accumulation), "--num_microbatches", str(p.accumulation),
