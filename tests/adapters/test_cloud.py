@@ -59,6 +59,14 @@ class MemoryBench:
         """As the contract says."""
         self._memory.vanish(name)
 
+    def has_bucket(self, name: str) -> None:
+        """As the contract says."""
+        self._memory.buckets[name] = {}
+
+    def objects(self, bucket: str) -> dict[str, str]:
+        """As the contract says."""
+        return self._memory.buckets[bucket]
+
 
 class MotoBench:
     """moto's server, emptied."""
@@ -113,6 +121,16 @@ class MotoBench:
         self.client("cloudformation").delete_stack(StackName=name)
         ids = [instance.id for instance in self.cloud.observe(name).instances]
         self.client("ec2").terminate_instances(InstanceIds=ids)
+
+    def has_bucket(self, name: str, region: str = REGION) -> None:
+        """In S3."""
+        self.client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": region})
+
+    def objects(self, bucket: str) -> dict[str, str]:
+        """Of S3."""
+        s3 = self.client("s3")
+        keys = [item["Key"] for item in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
+        return {key: s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode() for key in keys}
 
     def _launch(self, name: str, instance_type: str, role: str) -> str:
         tags = [{"Key": "parallelcluster:node-type", "Value": role}, *self._tags(name)]

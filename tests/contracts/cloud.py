@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import pytest
+
+from trnctl.errors import CloudError
 from trnctl.ports import Cloud
 
 
@@ -23,6 +26,12 @@ class CloudBench(Protocol):
 
     def removes_stack(self, name: str) -> None:
         """The stack is deleted; its instances are terminated."""
+
+    def has_bucket(self, name: str) -> None:
+        """An empty bucket in the account's region."""
+
+    def objects(self, bucket: str) -> dict[str, str]:
+        """What is in a bucket, by key."""
 
 
 class CloudContract:
@@ -109,6 +118,18 @@ class CloudContract:
         assert template is not None
         assert "Resources" in template
         assert bench.cloud.template("nobody") is None
+
+    def test_objects_are_written_and_written_again(self, bench: CloudBench) -> None:
+        bench.has_bucket("demo-scripts")
+        bench.cloud.put_objects("demo-scripts", {"trnctl/demo/a.sh": "echo 1\n", "trnctl/demo/é.txt": "ü\n"})
+        bench.cloud.put_objects("demo-scripts", {"trnctl/demo/a.sh": "echo 2\n"})
+        assert bench.objects("demo-scripts") == {"trnctl/demo/a.sh": "echo 2\n", "trnctl/demo/é.txt": "ü\n"}
+
+    def test_a_bucket_that_is_not_there(self, bench: CloudBench) -> None:
+        with pytest.raises(CloudError, match="no bucket nobodys-bucket") as caught:
+            bench.cloud.put_objects("nobodys-bucket", {"a": "b"})
+        assert caught.value.remedy
+        bench.cloud.put_objects("nobodys-bucket", {})  # nothing is asked for nothing
 
     def test_looked_for_is_words(self, bench: CloudBench) -> None:
         assert "instances" in bench.cloud.looked_for()

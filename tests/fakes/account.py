@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tests.fakes.clock import START, HandWoundClock
-from trnctl.errors import NotFoundError, RefusedError, TrnctlError
+from trnctl.errors import CloudError, NotFoundError, RefusedError, TrnctlError
 from trnctl.findings import Finding
 from trnctl.ports import (
     Change,
@@ -61,6 +61,7 @@ class InMemoryCloud:
         self._file_systems: dict[str, list[FileSystem]] = {}
         self._resources: dict[str, list[Resource]] = {}
         self._history: dict[str, list[StackEvent]] = {}
+        self.buckets: dict[str, dict[str, str]] = {}
 
     # what tests say
 
@@ -149,6 +150,13 @@ class InMemoryCloud:
     def looked_for(self) -> tuple[str, ...]:
         """The kinds that leftovers looks for."""
         return ("instances", "volumes", "file systems")
+
+    def put_objects(self, bucket: str, objects: Mapping[str, str]) -> None:
+        """Into `buckets`, which tests fill with those that are there."""
+        self._guard()
+        if objects and bucket not in self.buckets:
+            raise CloudError(f"There is no bucket {bucket}.", remedy="Make it.")
+        self.buckets.get(bucket, {}).update(objects)
 
     def _guard(self) -> None:
         if self.denied is not None:

@@ -79,7 +79,8 @@ class Node:
     def everything(self) -> str:
         """A digest of all that the scripts may write, but for logs and what apt caches."""
         places = "/etc /opt/aws /opt/trnctl /opt/slurm /usr/lib/modules /var/lib/dpkg/status /home/ubuntu"
-        script = f"find $(ls -d {places} 2>/dev/null) -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum"
+        found = f"find $(ls -d {places} 2>/dev/null) -type f ! -name '*.pyc' -print0"
+        script = f"{found} | sort -z | xargs -0 sha256sum | sha256sum"
         return self.machine.run("sh", "-c", script)[1]
 
 

@@ -10,6 +10,7 @@ import yaml
 from tests.conftest import Snapshot
 from tests.oracles import load_in_pcluster
 from trnctl.render.cluster import cluster_document
+from trnctl.render.node import own_actions
 from trnctl.specs.cluster import ClusterFile
 from trnctl.specs.loading import load_cluster_file
 
@@ -20,6 +21,11 @@ EXAMPLES = sorted(
 
 def load(path: Path) -> ClusterFile:
     return load_cluster_file(path.read_bytes(), path.name)
+
+
+def document(file: ClusterFile) -> str:
+    """As `cluster create` hands it to ParallelCluster."""
+    return cluster_document(file.cluster, own_actions=own_actions(file.cluster))
 
 
 def test_the_promised_examples_are_there() -> None:
@@ -33,7 +39,7 @@ def test_the_promised_examples_are_there() -> None:
 def test_example(path: Path, snapshot: Snapshot) -> None:
     file = load(path)
     assert [str(finding) for finding in file.findings if finding.level != "info"] == []
-    text = cluster_document(file.cluster)
+    text = document(file)
     snapshot(f"clusters/{path.name}", text)
     loaded = load_in_pcluster(file.cluster.name, text)
     assert [queue.name for queue in loaded.scheduling.queues] == [queue.name for queue in file.cluster.queues]
@@ -42,18 +48,18 @@ def test_example(path: Path, snapshot: Snapshot) -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_renders_the_same_again(path: Path) -> None:
-    assert cluster_document(load(path).cluster) == cluster_document(load(path).cluster)
+    assert document(load(path)) == document(load(path))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_is_secure(path: Path) -> None:
-    document = yaml.safe_load(cluster_document(load(path).cluster))
-    assert document["Imds"] == {"ImdsSupport": "v2.0"}
-    head = document["HeadNode"]
+    loaded = yaml.safe_load(document(load(path)))
+    assert loaded["Imds"] == {"ImdsSupport": "v2.0"}
+    head = loaded["HeadNode"]
     assert head["Imds"] == {"Secured": True}
     assert head["Ssh"]["AllowedIps"] in {"203.0.113.0/24", "0.0.0.0/32"}
     assert head["LocalStorage"]["RootVolume"]["Encrypted"] is True
-    for queue in document["Scheduling"]["SlurmQueues"]:
+    for queue in loaded["Scheduling"]["SlurmQueues"]:
         assert queue["Networking"]["AssignPublicIp"] is False
         assert queue["ComputeSettings"]["LocalStorage"]["RootVolume"]["Encrypted"] is True
         assert "Enabled" in queue["Networking"]["PlacementGroup"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trnctl.actions.node_software import put_node_software
 from trnctl.actions.stack import Progress, cause, watch
 from trnctl.errors import RefusedError, ToolError
 from trnctl.plan.cost import Price, full_price, idle_price
 from trnctl.ports import Phase, Services
 from trnctl.render.cluster import cluster_document
+from trnctl.render.node import own_actions
 from trnctl.specs.cluster import ClusterSpec
 
 # ParallelCluster gives the head node 35 minutes to report (2100 s); file systems come before it.
@@ -45,7 +47,8 @@ def plan_create(spec: ClusterSpec, standing: Phase | None = None) -> CreatePlan:
             f"a cluster named {spec.name} is still there: {standing}",
             remedy=f"finish it with trnctl teardown --cluster {spec.name}, or choose another name",
         )
-    return CreatePlan(spec, cluster_document(spec), idle_price(spec), full_price(spec), standing)
+    document = cluster_document(spec, own_actions=own_actions(spec))
+    return CreatePlan(spec, document, idle_price(spec), full_price(spec), standing)
 
 
 def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:
@@ -59,6 +62,7 @@ def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:
         services.provisioner.delete(name)
         yield from watch(name, services, until=frozenset({None, "delete-failed"}), limit_s=_DELETE_LIMIT_S)
     if plan.asks:
+        put_node_software(plan.spec, services.cloud)
         services.provisioner.create(name, plan.document)
     phase: Phase | None = None
     ends: frozenset[Phase | None] = frozenset({"running", "create-failed", "update-failed", "delete-failed", None})

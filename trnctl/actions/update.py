@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trnctl.actions.create import failure
+from trnctl.actions.node_software import put_node_software
 from trnctl.actions.stack import POLL_SECONDS, Progress, watch
 from trnctl.errors import RefusedError, WaitedTooLong
 from trnctl.findings import Finding, errors_among
 from trnctl.ports import Change, Fleet, Services
 from trnctl.render.cluster import cluster_document
+from trnctl.render.node import own_actions
 from trnctl.specs.cluster import ClusterSpec
 
 LIMIT_S = 60 * 60
@@ -28,8 +30,9 @@ class UpdatePlan:
 
 
 def plan_update(spec: ClusterSpec, services: Services) -> UpdatePlan:
-    """Ask ParallelCluster what the file would change."""
-    document = cluster_document(spec)
+    """Ask ParallelCluster what the file would change; the node scripts that it would look for are put there first."""
+    put_node_software(spec, services.cloud)
+    document = cluster_document(spec, own_actions=own_actions(spec))
     changes, findings = services.provisioner.check_update(spec.name, document)
     return UpdatePlan(spec, document, tuple(changes), tuple(findings))
 

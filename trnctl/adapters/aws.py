@@ -7,14 +7,14 @@ the answers to the first questions are already on their way.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trnctl.adapters import aws_records as records
-from trnctl.adapters.aws_errors import cloud_error
+from trnctl.adapters.aws_calls import NoSuchThing, translated
 from trnctl.adapters.aws_leftovers import LOOKS, Look
+from trnctl.adapters.aws_objects import put_objects
 from trnctl.adapters.clock import SystemClock
 from trnctl.errors import CloudError
 from trnctl.ports import Clock, FileSystem, Fleet, Instance, Observed, Resource, Stack, StackEvent
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _CLUSTER_FILTER = f"tag:{records.CLUSTER_TAG}"
 _LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
-_GONE = ("FileSystemNotFound", "MountTargetNotFound", "ResourceNotFoundException")  # fmt: skip
 
 
 class BotoCloud:
@@ -69,7 +68,7 @@ class BotoCloud:
                 continue
             try:
                 found = self._list("cloudformation", "describe_stack_events", "StackEvents", StackName=asked)
-            except _NoSuchThing:
+            except NoSuchThing:
                 continue
             return [records.event_of(item) for item in reversed(found)]
         return []
@@ -78,7 +77,7 @@ class BotoCloud:
         """The stack's template; see `ports.Cloud.template`."""
         try:
             body = self._call("cloudformation", "get_template", StackName=cluster)["TemplateBody"]
-        except _NoSuchThing:
+        except NoSuchThing:
             return None
         return records.template_of(body)
 
@@ -107,7 +106,7 @@ class BotoCloud:
             else:
                 self._delete_mount_targets(file_system.id)
                 self._call("efs", "delete_file_system", FileSystemId=file_system.id)
-        except _NoSuchThing:
+        except NoSuchThing:
             return
 
     def delete_beside(self, resource: Resource) -> bool:
@@ -121,7 +120,7 @@ class BotoCloud:
         operation, parameter = wanted
         try:
             self._call("ec2", operation, **{parameter: resource.id})
-        except _NoSuchThing:
+        except NoSuchThing:
             return True
         except CloudError:  # in use, or not ours to delete: it stays in the list of what is left, which is the truth
             return False
@@ -140,6 +139,10 @@ class BotoCloud:
         """The kinds that `leftovers` looks for."""
         return tuple(kind for kind, _, _ in LOOKS)
 
+    def put_objects(self, bucket: str, objects: Mapping[str, str]) -> None:
+        """Write texts into a bucket of this region; see `ports.Cloud.put_objects`."""
+        put_objects(self._call, self._region, bucket, objects)
+
     def _look(self, kind: str, look: Look, cluster: str) -> list[Resource]:
         try:
             return look(self._list, cluster)
@@ -157,7 +160,7 @@ class BotoCloud:
     def _stack(self, cluster: str) -> Stack | None:
         try:
             found = self._call("cloudformation", "describe_stacks", StackName=cluster)["Stacks"]
-        except _NoSuchThing:
+        except NoSuchThing:
             return None
         return records.stack_of(found[0]) if found else None
 
@@ -166,7 +169,7 @@ class BotoCloud:
             answer = self._call(
                 "dynamodb", "get_item", TableName=f"parallelcluster-{cluster}", Key={"Id": {"S": "COMPUTE_FLEET"}}
             )
-        except _NoSuchThing:
+        except NoSuchThing:
             return None
         return records.fleet_of(answer.get("Item"))
 
@@ -199,7 +202,7 @@ class BotoCloud:
     def _list(self, service: str, operation: str, key: str, /, **parameters: object) -> list[dict[str, Any]]:
         """All pages of a list."""
         client = self._client(service)
-        with _translated(service, operation):
+        with translated(service, operation):
             if not client.can_paginate(operation):
                 return list(getattr(client, operation)(**parameters)[key])
             pages = client.get_paginator(operation).paginate(**parameters)
@@ -207,7 +210,7 @@ class BotoCloud:
 
     def _call(self, service: str, operation: str, **parameters: object) -> dict[str, Any]:
         client = self._client(service)
-        with _translated(service, operation):
+        with translated(service, operation):
             answer: dict[str, Any] = getattr(client, operation)(**parameters)
             return answer
 
@@ -215,7 +218,7 @@ class BotoCloud:
         if service not in self._clients:
             from botocore.config import Config
 
-            with _translated(service, ""):
+            with translated(service, ""):
                 if self._session is None:
                     self._session = self._new_session()
                 patient = Config(
@@ -261,40 +264,5 @@ def profile_region(profile: str | None) -> str | None:
         return None
 
 
-class _NoSuchThing(CloudError):
-    """AWS says that there is no such stack, table, volume or file system; never leaves this module."""
-
-
 def _is_lustre(item: Mapping[str, Any]) -> bool:
     return bool(item.get("FileSystemType", "LUSTRE") == "LUSTRE")
-
-
-def _is_absence(code: str, message: str) -> bool:
-    """CloudFormation has no code of its own for a missing stack: it is a ValidationError with these words."""
-    if code == "ValidationError":
-        return "does not exist" in message
-    return code.endswith(".NotFound") or code in _GONE
-
-
-@contextmanager
-def _translated(service: str, operation: str) -> Iterator[None]:
-    """Turn botocore's exceptions into CloudErrors, once."""
-    from botocore.exceptions import BotoCoreError, ClientError
-    from botocore.parsers import ResponseParserError
-
-    words = "".join(word.capitalize() for word in operation.split("_"))
-    action = f"{service}:{words}" if words else service
-    try:
-        yield
-    except ClientError as error:
-        code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-        if _is_absence(code, message):
-            raise _NoSuchThing(f"{action}: {message}", remedy="Check the name.") from error
-        raise cloud_error(message, code=code, action=action) from error
-    except BotoCoreError as error:
-        raise cloud_error(str(error), code=type(error).__name__, action=action) from error
-    except ResponseParserError as error:  # a proxy's page, or an emulator that does not know the operation
-        raise CloudError(
-            f"The answer to {action} was not AWS's: {str(error).partition(',')[0]}.",
-            remedy="Check AWS_ENDPOINT_URL and the proxy, if one is set.",
-        ) from error

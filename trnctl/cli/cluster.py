@@ -18,9 +18,11 @@ def render(context: typer.Context) -> None:
     from trnctl.cli import cluster_screens as screens
     from trnctl.cli.output import Screen
     from trnctl.render.cluster import cluster_document
+    from trnctl.render.node import own_actions
 
     session: Session = context.obj
-    screens.document(Screen(session), cluster_document(session.spec()))
+    spec = session.spec()
+    screens.document(Screen(session), cluster_document(spec, own_actions=own_actions(spec)))
 
 
 @app.command()

@@ -108,3 +108,9 @@ class Cloud(Protocol):
 
     def looked_for(self) -> tuple[str, ...]:
         """The kinds that `leftovers` looks for, in words, for the proof that teardown prints."""
+
+    def put_objects(self, bucket: str, objects: Mapping[str, str]) -> None:
+        """Write texts into a bucket of the cluster's region, by key; what stands there under a key is replaced.
+
+        They get no access of their own: who may read the bucket may read them. CloudError, before anything is
+        written, when there is no such bucket or it lies in another region."""
