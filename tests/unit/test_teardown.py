@@ -78,7 +78,9 @@ def test_live_runs_are_refused_unless_told(world: World) -> None:
     check(plan, cancel_runs=True, delete_storage=True)
 
 
-def test_a_queue_that_cannot_be_seen_is_not_taken_for_an_idle_one(world: World) -> None:
+def without_a_way_in(world: World) -> OpenCluster:
+    """The cluster, whose head node does not answer."""
+
     class Unreachable:
         def shell(self, head: object) -> object:
             raise ToolError("The head node does not answer.", remedy="Look at it.")
@@ -87,9 +89,20 @@ def test_a_queue_that_cannot_be_seen_is_not_taken_for_an_idle_one(world: World) 
 
     here = opened(world)
     services = here.services.__class__(**{**vars(here.services), "head": Unreachable()})
-    plan = plan_teardown(OpenCluster("ultra1", "us-west-2", services, here.runs_folder))
+    return OpenCluster("ultra1", "us-west-2", services, here.runs_folder)
+
+
+def test_a_queue_that_cannot_be_seen_is_not_taken_for_an_idle_one(world: World) -> None:
+    plan = plan_teardown(without_a_way_in(world))
     with pytest.raises(RefusedError, match="cannot be seen: The head node does not answer"):
         check(plan, cancel_runs=False, delete_storage=True)
+
+
+def test_a_teardown_that_is_taken_up_again_asks_no_head_node_that_is_going(world: World) -> None:
+    world.cloud.move("ultra1", "deleting", "DELETE_IN_PROGRESS")
+    plan = plan_teardown(without_a_way_in(world))
+    assert (plan.runs, plan.unseen) == ((), "")
+    check(plan, cancel_runs=False, delete_storage=True)
 
 
 def test_storage_that_is_kept_is_no_leftover(world: World) -> None:

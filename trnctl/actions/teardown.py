@@ -70,7 +70,9 @@ def plan_teardown(opened: OpenCluster) -> TeardownPlan:
     template, events = services.cloud.template(cluster), services.cloud.stack_events(cluster)
     # One that an earlier stack of this name has left behind carries the tag as well, and does not go with this stack.
     goes = {event.physical_id for event in events} - retained(template, events)
-    runs, unseen = _live_runs(head, opened)
+    # Of a stack that is on its way out the head node may be half gone; and what ran there has been decided on.
+    going = seen.stack.phase in {"deleting", "delete-failed"}
+    runs, unseen = ((), "") if going else _live_runs(head, opened)
     return TeardownPlan(
         cluster=cluster,
         stack=seen.stack,
