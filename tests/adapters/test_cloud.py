@@ -263,6 +263,14 @@ def test_an_elastic_file_system_loses_its_mount_targets_first(moto_bench: MotoBe
     assert cloud.file_systems("demo") == []
 
 
+def test_a_bucket_of_another_region_gets_nothing(moto_bench: MotoBench) -> None:
+    moto_bench.has_bucket("far-away", "eu-west-1")
+    with pytest.raises(CloudError, match="far-away is in eu-west-1, and the cluster in us-west-2") as caught:
+        moto_bench.cloud.put_objects("far-away", {"a": "b"})
+    assert "--region us-west-2" in caught.value.remedy
+    assert moto_bench.objects("far-away") == {}
+
+
 def test_an_endpoint_where_nobody_listens() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.fakes import World
 from trnctl.actions.create import create, plan_create
 from trnctl.actions.stack import cause, progress, require_stack, retained, stack_events, standing_phase
 from trnctl.actions.update import plan_update, set_fleet, update
-from trnctl.errors import NotFoundError, RefusedError, ToolError
+from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError
 from trnctl.findings import Finding
 from trnctl.ports import Change, StackEvent
 from trnctl.specs.cluster import ClusterSpec
@@ -40,6 +41,31 @@ def test_a_cluster_is_created_and_watched_to_its_end(world: World, spec: Cluster
     assert steps[-1].phase == "running"
     assert steps[-1].elapsed_s == pytest.approx(600, abs=5)
     assert world.provisioner.documents == {"ultra1": plan.document}
+
+
+def test_the_node_scripts_are_in_the_bucket_before_pcluster_is_asked(world: World, spec: ClusterSpec) -> None:
+    with_bucket = replace(spec, bucket="scripts")
+    with pytest.raises(CloudError, match="no bucket scripts"):
+        list(create(plan_create(with_bucket), world.services()))
+    assert world.provisioner.documents == {}
+    world.cloud.buckets["scripts"] = {}
+    list(create(plan_create(with_bucket), world.services()))
+    there = {f"s3://scripts/{key}" for key in world.cloud.buckets["scripts"]}
+    named = set(re.findall(r"s3://scripts/[\w./-]+", world.provisioner.documents["ultra1"]))
+    assert named == there
+    assert len(there) == 3
+
+
+def test_an_update_brings_new_scripts_and_leaves_the_old_for_nodes_that_boot_now(
+    world: World, spec: ClusterSpec
+) -> None:
+    world.cloud.buckets["scripts"] = {}
+    list(create(plan_create(replace(spec, bucket="scripts")), world.services()))
+    old = set(world.cloud.buckets["scripts"])
+    plan = plan_update(replace(spec, bucket="scripts", neuron_sdk="2.30.0"), world.services())
+    new = set(world.cloud.buckets["scripts"])
+    assert old < new
+    assert all(f"s3://scripts/{key}" in plan.document for key in new - old)
 
 
 def test_the_plan_tells_the_price_of_nothing_and_of_everything(spec: ClusterSpec) -> None:
