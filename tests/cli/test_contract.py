@@ -246,6 +246,8 @@ SPOKEN: dict[tuple[str, ...], list[str]] = {
     ("cluster", "fleet", "start"): [],
     ("workloads", "list"): [],
     ("workloads", "show"): ["bert-large"],
+    ("plan",): ["llama3-8b", "--suggest"],
+    ("parallel", "export"): ["llama3-8b", "--backend", "auto"],
     ("submit",): ["bert-large", "-N", "2", "--hold", "--name", "spoken"],
     ("runs",): [],
     ("status",): [],
@@ -255,10 +257,10 @@ SPOKEN: dict[tuple[str, ...], list[str]] = {
     ("sandbox", "fault"): [],
 }
 LINES: dict[tuple[str, ...], list[str]] = {("logs",): ["spoken"]}
-# `ssh` hands the streams over; the others end what this module needs, or need a run that has ended: their JSON is
-# read where they are tested.
+# `ssh` hands the streams over; the others end what this module needs, or need a run that has ended or a file: their
+# JSON is read where they are tested.
 ELSEWHERE = {
-    ("ssh",), ("results",), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"), ("sandbox", "down"),
+    ("ssh",), ("results",), ("parallel", "import"), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"), ("sandbox", "down"),
 }  # fmt: skip
 
 

@@ -157,6 +157,8 @@ def test_smp_goes_to_our_words_and_back(nowhere: Trnctl) -> None:
     (nowhere.folder / "smp_config.json").write_text('{"tensor_parallel_degree": 8, "tensor_parallel_seed": 5}')
     section = nowhere("parallel", "import", "smp_config.json", target="aws").out
     assert section == "parallelism:\n  backend: smp\n  tensor: 8\n  seed: 5\n"
+    told = nowhere("parallel", "import", "smp_config.json", "-o", "json", target="aws").json
+    assert told == {"parallelism": {"backend": "smp", "tensor": 8, "seed": 5}, "findings": []}
     (nowhere.folder / "words.yaml").write_text(section)
     back = nowhere("parallel", "export", "words.yaml", "--write", "out", target="aws")
     assert "wrote 1 document to out" in back.out

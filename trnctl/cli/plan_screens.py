@@ -61,7 +61,7 @@ def _title(screen: Screen, answer: PlanAnswer) -> None:
     size = f"{model.parameters / 1e9:,.3g}B parameters, " if model is not None else ""
     batch = workload.batch
     screen.text(f"{workload.name} — {size}sequences of {batch.sequence:,} tokens")
-    screen.text(f"on {answer.instance_type} ({answer.place})")
+    screen.text(f"on {answer.instance_type} ({answer.place}), with {answer.outlooks[0].proposal.backend}")
     known = next((one for one in answer.outlooks if one.tokens), None)
     if known is not None:
         work = f"{_amount(known.tokens)} tokens, {plural(known.steps, 'step')}"
@@ -124,6 +124,12 @@ def _rate(one: Outlook) -> str:
     return f"{rate:,.0f} seq/s" if rate >= 100 else f"{rate:,.3g} seq/s"
 
 
+def _tokens(one: Outlook) -> str:
+    if one.pace is None or one.pace.rate is None:
+        return "–"
+    return f"{_amount(one.pace.rate * one.proposal.workload.batch.sequence)}/s"
+
+
 def _training(one: Outlook) -> str:
     if one.hours is None:
         return "–"
@@ -158,9 +164,10 @@ _STRONG: Mapping[str, Callable[[Outlook], str]] = {
     "global": _global,
     "memory": _memory,
     "traffic": _sent,
-    "unhidden": _unhidden,
+    "at full rate": _unhidden,
     "step": _step,
     "rate": _rate,
+    "tokens": _tokens,
     "ground": _ground,
     "training": _training,
     "cost": _cost,
@@ -184,7 +191,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _amount(number: float) -> str:
-    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:,.4g}{letter}"
     return f"{number:,.0f}"

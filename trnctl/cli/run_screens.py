@@ -233,9 +233,11 @@ def _checkpoint_words(one: Mapping[str, object]) -> str:
 def workloads(screen: Screen, recipes: Sequence[WorkloadSpec]) -> None:
     """`workloads list`."""
     if screen.json:
-        screen.data({"workloads": [{"name": one.name, "title": one.title, "nodes": one.nodes} for one in recipes]})
+        keys = ("name", "title", "nodes", "plan_only")
+        screen.data({"workloads": [{key: getattr(one, key) for key in keys} for one in recipes]})
     else:
-        screen.table(["NAME", "WHAT", "NODES"], [(one.name, one.title, one.nodes) for one in recipes], right=(2,))
+        rows = [(one.name, one.title, one.nodes, "plan" if one.plan_only else "submit, plan") for one in recipes]
+        screen.table(["NAME", "WHAT", "NODES", "CAN BE"], rows, right=(2,))
 
 
 def workload(screen: Screen, recipe: WorkloadSpec) -> None:

@@ -133,7 +133,7 @@ def outlook(p: Proposal, assumptions: Assumptions = NOTHING_ASSUMED) -> Outlook:
 
 
 def memory_findings(p: Proposal, memory: Memory | None) -> list[Finding]:
-    """What memory forbids, and what is only close."""
+    """What memory forbids, and what is only close; at most one finding."""
     if memory is None:
         return [
             Finding(
@@ -144,42 +144,50 @@ def memory_findings(p: Proposal, memory: Memory | None) -> list[Finding]:
                 path="model",
             )
         ]
-    ways = "; ".join(ways_to_fit(p)) or "more nodes, or devices with more memory"
-    usable = f"{memory.usable / GIB:.1f} GiB that {p.instance_type} has for each of {p.ranks} workers"
     if memory.device and memory.total > memory.usable:
-        return [
-            Finding(
-                "memory-exceeded",
-                "error",
-                f"{p.workload.name} on {count(p.nodes)} as {layout_words(p)} needs {memory.total / GIB:.1f} GiB a "
-                f"worker, more than the {usable} (15 % of {memory.device / GIB:.0f} are kept free).",
-                f"What would help: {ways}; or more nodes.",
-                path="parallelism",
-            )
-        ]
+        return [_exceeded(p, memory)]
     if memory.host > memory.host_capacity > 0:
-        return [
-            Finding(
-                "host-memory-exceeded",
-                "error",
-                f"Offloaded activations take {memory.host / GIB:,.0f} GiB on the host of each node, more than the "
-                f"{memory.host_capacity / GIB:,.0f} GiB of {p.instance_type}.",
-                "Use a smaller batch.micro or sequence, or leave offload out.",
-                path="parallelism.activation.offload",
-            )
-        ]
+        return [_host_exceeded(p, memory)]
     if memory.verdict == "tight" or memory.high > memory.usable > 0:
-        return [
-            Finding(
-                "memory-tight",
-                "warning",
-                f"{layout_words(p)} on {count(p.nodes)} needs {memory.total / GIB:.1f} GiB (between "
-                f"{memory.low / GIB:.1f} and {memory.high / GIB:.1f}) of the {usable}.",
-                f"What would help: {ways}.",
-                path="parallelism",
-            )
-        ]
+        return [_tight(p, memory)]
     return []
+
+
+def _exceeded(p: Proposal, memory: Memory) -> Finding:
+    return Finding(
+        "memory-exceeded",
+        "error",
+        f"{p.workload.name} on {count(p.nodes)} as {layout_words(p)} needs {memory.total / GIB:.1f} GiB a worker, more "
+        f"than the {_usable(p, memory)} (15 % of {memory.device / GIB:.0f} are kept free).",
+        f"What would help: {'; '.join([*ways_to_fit(p), 'more nodes'])}.",
+        path="parallelism",
+    )
+
+
+def _host_exceeded(p: Proposal, memory: Memory) -> Finding:
+    return Finding(
+        "host-memory-exceeded",
+        "error",
+        f"Offloaded activations take {memory.host / GIB:,.0f} GiB on the host of each node, more than the "
+        f"{memory.host_capacity / GIB:,.0f} GiB of {p.instance_type}.",
+        "Use a smaller batch.micro or sequence, or leave offload out.",
+        path="parallelism.activation.offload",
+    )
+
+
+def _tight(p: Proposal, memory: Memory) -> Finding:
+    return Finding(
+        "memory-tight",
+        "warning",
+        f"{layout_words(p)} on {count(p.nodes)} needs {memory.total / GIB:.1f} GiB (between {memory.low / GIB:.1f} and "
+        f"{memory.high / GIB:.1f}) of the {_usable(p, memory)}.",
+        f"What would help: {'; '.join(ways_to_fit(p)) or 'more nodes'}.",
+        path="parallelism",
+    )
+
+
+def _usable(p: Proposal, memory: Memory) -> str:
+    return f"{memory.usable / GIB:.1f} GiB that {p.instance_type} has for each of {p.ranks} workers"
 
 
 def layout_words(p: Proposal) -> str:
