@@ -260,7 +260,8 @@ LINES: dict[tuple[str, ...], list[str]] = {("logs",): ["spoken"]}
 # `ssh` hands the streams over; the others end what this module needs, or need a run that has ended or a file: their
 # JSON is read where they are tested.
 ELSEWHERE = {
-    ("ssh",), ("results",), ("parallel", "import"), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"), ("sandbox", "down"),
+    ("ssh",), ("results",), ("parallel", "import"), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"),
+    ("sandbox", "down"),
 }  # fmt: skip
 
 
