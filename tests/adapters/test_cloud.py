@@ -77,7 +77,7 @@ class MotoBench:
         self.environ = {**KEYS, "AWS_ENDPOINT_URL": endpoint}
         self.cloud: Cloud = BotoCloud(region=REGION, environ=self.environ)
         session = boto3.Session("testing", "testing", region_name=REGION)
-        self.client: Any = lambda service: session.client(service, endpoint_url=endpoint)
+        self.client: Any = lambda service, **more: session.client(service, endpoint_url=endpoint, **more)
 
     def has_cluster(self, name: str) -> None:
         """A stack with ParallelCluster's tags, its fleet's item, its instances."""
@@ -124,7 +124,8 @@ class MotoBench:
 
     def has_bucket(self, name: str, region: str = REGION) -> None:
         """In S3."""
-        self.client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": region})
+        place = {"LocationConstraint": region}
+        self.client("s3", region_name=region).create_bucket(Bucket=name, CreateBucketConfiguration=place)
 
     def objects(self, bucket: str) -> dict[str, str]:
         """Of S3."""
