@@ -1,28 +1,20 @@
-"""The questions that trnctl asks AWS itself, through botocore: real AWS, or any endpoint that speaks like it.
-
-`status` must be quick, so that clients are made one by one (which is not safe in threads, and the costly part) while
-the answers to the first questions are already on their way.
-"""
+"""The questions that trnctl asks AWS itself, through botocore: real AWS, or any endpoint that speaks like it."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from trnctl.adapters import aws_records as records
-from trnctl.adapters.aws_calls import NoSuchThing, translated
+from trnctl.adapters.aws_calls import NoSuchThing
+from trnctl.adapters.aws_clients import Clients
 from trnctl.adapters.aws_leftovers import LOOKS, Look
 from trnctl.adapters.aws_objects import put_objects
 from trnctl.adapters.clock import SystemClock
 from trnctl.errors import CloudError
 from trnctl.ports import Clock, FileSystem, Fleet, Instance, Observed, Resource, Stack, StackEvent
 
-if TYPE_CHECKING:
-    from botocore.session import Session
-
-T = TypeVar("T")
 _CLUSTER_FILTER = f"tag:{records.CLUSTER_TAG}"
 _LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
 
@@ -43,13 +35,10 @@ class BotoCloud:
         environ: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
+        self.clients = Clients(region=region, profile=profile, endpoint_url=endpoint_url, environ=environ)
         self._region = region
-        self._environ = os.environ if environ is None else environ
-        self._profile = profile or self._environ.get("AWS_PROFILE") or None
-        self._endpoint = endpoint_url or self._environ.get("AWS_ENDPOINT_URL") or None
         self._clock = clock or SystemClock()
-        self._session: Session | None = None
-        self._clients: dict[str, Any] = {}
+        self._call, self._list, self._soon = self.clients.call, self.clients.pages, self.clients.soon
 
     def observe(self, cluster: str) -> Observed:
         """Stack, fleet and living instances; see `ports.Cloud.observe`."""
@@ -193,64 +182,6 @@ class BotoCloud:
                 if target.get("LifeCycleState") not in ("deleting", "deleted"):
                     self._call("efs", "delete_mount_target", MountTargetId=target["MountTargetId"])
             self._clock.sleep(5)
-
-    def _soon(self, pool: ThreadPoolExecutor, service: str, question: Callable[..., T], *words: object) -> Future[T]:
-        """Make the service's client here and now, then ask in a thread."""
-        self._client(service)
-        return pool.submit(question, *words)
-
-    def _list(self, service: str, operation: str, key: str, /, **parameters: object) -> list[dict[str, Any]]:
-        """All pages of a list."""
-        client = self._client(service)
-        with translated(service, operation):
-            if not client.can_paginate(operation):
-                return list(getattr(client, operation)(**parameters)[key])
-            pages = client.get_paginator(operation).paginate(**parameters)
-            return [item for page in pages for item in page.get(key, [])]
-
-    def _call(self, service: str, operation: str, **parameters: object) -> dict[str, Any]:
-        client = self._client(service)
-        with translated(service, operation):
-            answer: dict[str, Any] = getattr(client, operation)(**parameters)
-            return answer
-
-    def _client(self, service: str) -> Any:
-        if service not in self._clients:
-            from botocore.config import Config
-
-            with translated(service, ""):
-                if self._session is None:
-                    self._session = self._new_session()
-                patient = Config(
-                    connect_timeout=5,
-                    read_timeout=30,
-                    retries={"mode": "standard", "total_max_attempts": 4},
-                    max_pool_connections=10,
-                )
-                self._clients[service] = self._session.create_client(
-                    service,
-                    region_name=self._region,
-                    endpoint_url=self._endpoint,
-                    config=patient,
-                    **self._keys(),
-                )
-        return self._clients[service]
-
-    def _new_session(self) -> Session:
-        import botocore.session
-
-        return botocore.session.Session(profile=self._profile)
-
-    def _keys(self) -> dict[str, Any]:
-        """Keys of a handed-in environment; botocore itself reads this process's one, and everything else."""
-        if self._environ is os.environ or "AWS_ACCESS_KEY_ID" not in self._environ:
-            return {}
-        names = {
-            "aws_access_key_id": "AWS_ACCESS_KEY_ID",
-            "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
-            "aws_session_token": "AWS_SESSION_TOKEN",
-        }
-        return {argument: self._environ[name] for argument, name in names.items() if name in self._environ}
 
 
 def profile_region(profile: str | None) -> str | None:
