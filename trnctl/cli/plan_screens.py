@@ -103,7 +103,9 @@ def _sent(one: Outlook) -> str:
     sent = one.communication
     if sent is None:
         return "–"
-    return f"{sent.total / 1e9:,.3g} GB" if sent.total else "none"
+    if not sent.total:
+        return "none"
+    return f"{sent.total / 1e9:,.0f} GB" if sent.total >= 1e11 else f"{sent.total / 1e9:.3g} GB"
 
 
 def _unhidden(one: Outlook) -> str:

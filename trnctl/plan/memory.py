@@ -104,8 +104,8 @@ def memory_of(p: Proposal) -> Memory | None:
 
 def _state_rates(p: Proposal) -> tuple[float, float, float]:
     """Bytes a parameter of the weights, their gradients and Adam's state. 16 in all without sharding, of which the
-    fp32 master copy counts as the optimizer's where weights are bf16; ZeRO 1 adds fp32 accumulation of gradients. A script that
-    keeps bf16 alone, as BERT's does with stochastic rounding, holds less: this is what is safe to plan with."""
+    fp32 master copy counts as the optimizer's where weights are bf16; ZeRO 1 adds fp32 accumulation of gradients. A
+    script that keeps bf16 alone, as BERT's does with stochastic rounding, holds less: this is safe to plan with."""
     master = 10.0 if p.words.master_weights == "bf16" else 12.0
     if p.zero == 3:
         return 4.0 / p.shard, 4.0 / p.shard, 8.0 / p.shard
