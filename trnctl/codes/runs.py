@@ -1,0 +1,62 @@
+"""Codes of findings on recipes, layouts and running clusters."""
+
+from __future__ import annotations
+
+from trnctl.findings import Level
+
+RUNS: tuple[tuple[str, Level, str, str], ...] = (
+    # -------------------------------------------------------------------------------------------- recipes
+    ("name-format", "error", "The text cannot name a recipe: its runs' folders and jobs are called after it.", "Use at most 40 small letters, digits, dots and hyphens."),
+    ("commit-not-pinned", "error", "A branch or a short commit can mean another code tomorrow.", "Write all 40 hexadecimal digits."),
+    ("path-not-inside", "error", "The path leads out of the repository.", "Write a path below the repository's root, without `..`."),
+    ("ports-format", "error", "The text is no list of ports.", 'Write ports with commas between, in quotes: "44000,48620".'),
+    ("batch-product", "error", "The factors of the batch do not make its global size.", "Change the global size, or one of its factors."),
+    ("bad-pattern", "error", "A pattern is no regular expression, or lacks the groups that are read.", "Correct it; name its groups as the finding shows."),
+    ("argument-name", "error", "The text cannot name an argument.", "Write it without dashes in front."),
+    ("variable-name", "error", "The text cannot name an environment variable.", "Use letters, digits and underscores, and no digit in front."),
+    ("unknown-placeholder", "error", "Nothing fills this placeholder.", "Use one of those that are known."),
+    ("unknown-preset", "error", "There is no such preset of a model.", "Use one of those that are known, or write the shape."),
+    ("model-shape", "error", "The model's shape cannot be: its numbers do not divide.", "Correct one of them."),
+    ("model-shape-unknown", "info", "The recipe gives no shape of the model, so that memory and communication are not computed.", "Add model: {preset: …}, or its numbers."),
+    ("smp-import", "info", "A key of SageMaker's configuration means more than its value says.", "Read what the finding says of it."),
+    # -------------------------------------------------------------------------------------------- layouts
+    ("world-indivisible", "error", "The workers are no whole number of models.", "Use as many nodes as the finding says, or other degrees."),
+    ("shard-indivisible", "error", "The workers are no whole number of shard groups.", "Write shard: full, or one of the sizes that divide."),
+    ("shard-context", "error", "A shard group is no whole number of context groups.", "Write a shard that is a multiple of the context degree."),
+    ("expert-indivisible", "error", "The expert degree does not divide the workers.", "Choose one that does."),
+    ("tensor-across-nodes", "error", "A tensor group would cross nodes, in every layer.", "Choose a degree that divides the workers of one node."),
+    ("heads-indivisible", "error", "The tensor degree does not divide the model's heads.", "Choose one that does."),
+    ("kv-heads-indivisible", "error", "The tensor degree does not divide the key-value heads, and the stack does not replicate them.", "Choose one that does."),
+    ("sequence-indivisible", "error", "The sequence cannot be cut into equal parts.", "Choose a length or degree that divides."),
+    ("pipeline-empty-stage", "error", "There are more pipeline stages than layers.", "Choose fewer stages."),
+    ("pipeline-uneven", "error", "The layers do not divide by the pipeline stages.", "Choose a number of stages that divides them."),
+    ("pipeline-starved", "error", "The micro-batches of a step do not fill the pipeline.", "Accumulate more, or choose fewer stages."),
+    ("tied-pipeline", "error", "The output layer is tied to the embedding, which this stack cannot do over stages.", "Choose one stage, or untie them."),
+    ("batch-indivisible", "error", "The global batch cannot be kept on so many nodes.", "Use one of the node counts that the finding names."),
+    ("accumulation-indivisible", "error", "The accumulation does not divide by the nodes: the scripts would round silently.", "Use one of the node counts that the finding names."),
+    ("accumulation-unknown", "error", "Weak scaling keeps the accumulation, and the recipe has none.", "Write one, or use strong scaling."),
+    ("offload-without-checkpoint", "error", "Only inputs of checkpointed layers are offloaded.", "Switch checkpointing on."),
+    ("smp-platform", "error", "SageMaker's library does not run on ParallelCluster.", "Choose another backend, or export the layout."),
+    ("smp-instance-type", "error", "SageMaker's library is not documented for this instance type.", "Choose p4d, p4de or p5."),
+    ("smddp-unsupported", "error", "SageMaker's collectives cannot run here.", "Choose nccl."),
+    ("collectives-device", "error", "The instance type has no such collectives.", "Leave collectives out."),
+    ("nxd-word", "error", "NxD has no such thing.", "Leave the word out, or choose another backend."),
+    ("word-refused", "error", "The backend does not know the word.", "Leave it out, or choose another backend."),
+    ("word-downgraded", "warning", "The word has no effect with this backend.", "Leave it out, or choose another backend."),
+    ("trn2-tensor", "error", "The tensor degree is none that Trainium2 supports.", "Choose one that the finding names."),
+    ("fsdp-on-trn1", "error", "First-generation Trainium has no native PyTorch.", "Choose xla or nxd."),
+    ("nxd-on-gpu", "error", "NxD runs on Trainium only.", "Choose fsdp."),
+    ("worker-count", "error", "So many workers are not legal on this instance type.", "Use one of the counts that the finding names."),
+    ("worker-count-differs", "error", "Two places say different numbers of workers.", "Make them agree."),
+    ("port-taken-twice", "error", "torchrun and the Neuron runtime would listen on one port.", "Choose another port for one of them."),
+    ("memory-exceeded", "error", "The layout needs more memory than the devices have.", "Use more nodes, or what the finding proposes."),
+    ("memory-tight", "warning", "The layout may need more memory than the devices have.", "Try it on few steps first, or use what the finding proposes."),
+    ("host-memory-exceeded", "error", "Offloaded activations need more memory than the host has.", "Use a smaller batch or sequence, or leave offload out."),
+    ("target-script", "warning", "The arguments are those of the Llama examples.", "Compare them with the script before you start it."),
+    ("queue-limit", "error", "No queue has so many nodes.", "Raise max_count and update the cluster, or use fewer nodes."),
+    # -------------------------------------------------------------------------------------- running clusters
+    ("stack-failed", "error", "The cluster's stack has failed.", "trnctl cluster events shows what failed; trnctl why cluster says why."),
+    ("head-node-unreachable", "error", "The head node does not answer.", "Check its security group, your address and the key."),
+    ("protected-mode", "error", "The fleet is in protected mode: nodes failed to start ten times.", "Mend the cause, then trnctl cluster fleet start."),
+    ("nodes-unavailable", "warning", "Nodes are down or drained.", "scontrol show node on the head node tells more."),
+)  # fmt: skip

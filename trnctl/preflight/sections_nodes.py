@@ -1,0 +1,91 @@
+"""ParallelCluster's sections that describe nodes: the head node, login nodes, and what all nodes have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trnctl.preflight.schema import NEED, Key, Section, flag, integer, section, sections, text, texts
+
+_ACTIONS = Key("actions", section="CustomAction")
+_GROUPS = texts(form="security-group")
+_VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "st1", "sc1", "gp3")
+
+NODES: Mapping[str, Section] = {
+    "HeadNode": {
+        "InstanceType": text(NEED),
+        "Networking": section("HeadNodeNetworking", NEED),
+        "Ssh": section("HeadNodeSsh"),
+        "LocalStorage": section("HeadNodeLocalStorage"),
+        "SharedStorageType": text(choices=("Ebs", "Efs")),
+        "SharedStorageEfsSettings": section("SharedStorageEfsSettings", since=(3, 14)),
+        "Dcv": section("Dcv"),
+        "CustomActions": section("HeadNodeCustomActions"),
+        "Iam": section("NodeIam"),
+        "Imds": section("HeadNodeImds"),
+        "Image": section("NodeImage"),
+        "DisableSimultaneousMultithreading": flag(),
+    },
+    "HeadNodeNetworking": {
+        "SubnetId": text(NEED, form="subnet"),
+        "ElasticIp": Key("any"),
+        "SecurityGroups": _GROUPS,
+        "AdditionalSecurityGroups": _GROUPS,
+        "Proxy": section("Proxy"),
+    },
+    "HeadNodeSsh": {"KeyName": text(), "AllowedIps": text(form="cidr")},
+    "HeadNodeLocalStorage": {
+        "RootVolume": section("HeadNodeRootVolume"),
+        "EphemeralVolume": section("EphemeralVolume"),
+    },
+    "HeadNodeRootVolume": {
+        "Size": integer(),
+        "Encrypted": flag(),
+        "VolumeType": text(choices=_VOLUME_TYPES),
+        "Iops": integer(),
+        "Throughput": integer(),
+        "DeleteOnTermination": flag(),
+    },
+    "EphemeralVolume": {"MountDir": text(form="mount")},
+    "SharedStorageEfsSettings": {"Encrypted": flag()},
+    "Dcv": {"Enabled": flag(), "Port": integer(), "AllowedIps": text(form="cidr")},
+    "Proxy": {"HttpProxyAddress": text()},
+    "NodeImage": {"CustomAmi": text(form="ami")},
+    "HeadNodeImds": {"Secured": flag()},
+    "NodeIam": {
+        "InstanceRole": text(form="role"),
+        "InstanceProfile": text(form="instance-profile"),
+        "AdditionalIamPolicies": sections("IamPolicy"),
+        "S3Access": sections("S3Access"),
+    },
+    "IamPolicy": {"Policy": text(NEED, form="policy")},
+    "S3Access": {"BucketName": text(NEED, form="bucket"), "KeyName": text(), "EnableWriteAccess": flag()},
+    "HeadNodeCustomActions": {"OnNodeStart": _ACTIONS, "OnNodeConfigured": _ACTIONS, "OnNodeUpdated": _ACTIONS},
+    "QueueCustomActions": {"OnNodeStart": _ACTIONS, "OnNodeConfigured": _ACTIONS},
+    "CustomAction": {"Script": text(NEED), "Args": texts()},
+    # ------------------------------------------------------------------------------------------- login nodes
+    "LoginNodes": {"Pools": sections("LoginNodesPool", NEED)},
+    "LoginNodesPool": {
+        "Name": text(NEED),
+        "InstanceType": text(NEED),
+        "Count": integer(NEED, minimum=0),
+        "Networking": section("LoginNodesNetworking", NEED),
+        "Image": section("NodeImage"),
+        "Ssh": section("LoginNodesSsh"),
+        "Dcv": section("Dcv"),
+        "CustomActions": section("HeadNodeCustomActions"),
+        "Iam": section("LoginNodesIam"),
+        "GracetimePeriod": integer(minimum=3, maximum=120),
+    },
+    "LoginNodesNetworking": {
+        "SubnetIds": texts(NEED, form="subnet", fewest=1, most=1),
+        "SecurityGroups": _GROUPS,
+        "AdditionalSecurityGroups": _GROUPS,
+        "Proxy": section("Proxy"),
+    },
+    "LoginNodesSsh": {"KeyName": text(until=(3, 15)), "AllowedIps": text(form="cidr")},
+    "LoginNodesIam": {
+        "InstanceRole": text(form="role"),
+        "InstanceProfile": text(form="instance-profile"),
+        "AdditionalIamPolicies": sections("IamPolicy"),
+    },
+}
