@@ -14,6 +14,7 @@ from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.layout import Layout, check_queue
 from trnctl.plan.outlook import admit
 from trnctl.plan.proposal import propose, ranks_on
+from trnctl.plan.software import refuse_software
 from trnctl.ports import File, Instance, Services, Stage, Submission
 from trnctl.render.job import JobRequest, documents
 from trnctl.specs.cluster import ClusterSpec, Queue
@@ -92,6 +93,7 @@ def plan_submit(
             remedy=f"trnctl plan {workload.name} plans it; a recipe of your own, with a script, can be submitted",
         )
     queue, instance_type = pick_queue(spec, workload, wishes.queue)
+    refuse_software(spec, workload)
     nodes = workload.nodes if wishes.nodes is None else wishes.nodes
     admitted = admit(propose(workload, instance_type, nodes, wishes.scaling), force=wishes.force)
     layout = admitted.layout

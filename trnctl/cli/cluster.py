@@ -34,10 +34,15 @@ def validate(
 ) -> None:
     """Check the cluster file; every problem at once, with its line and the way out."""
     from trnctl.actions.validate import validate as check
+    from trnctl.cli.files import read_own_workloads
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    findings = check(session.file, (lambda spec: session.services(spec.region, spec.name, spec)) if online else None)
+    findings = check(
+        session.file,
+        read_own_workloads,
+        (lambda spec: session.services(spec.region, spec.name, spec)) if online else None,
+    )
     Screen(session).findings(findings)
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(2)

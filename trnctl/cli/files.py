@@ -63,6 +63,11 @@ def read_workload(name: str, file: ClusterFile | None) -> WorkloadSpec:
     return load_workload(templates.read(shipped), shipped)
 
 
+def read_own_workloads(file: ClusterFile) -> dict[str, WorkloadSpec]:
+    """The recipes that a cluster file names, by name."""
+    return {name: read_workload(name, file) for name in file.workloads}
+
+
 def workload_names(file: ClusterFile | None) -> list[str]:
     """All recipes that can be named: the user's own and the catalogue."""
     from trnctl.render import templates

@@ -1,0 +1,70 @@
+"""Whether a cluster's software can run a recipe: at submit, and for the recipes that its file names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.recipes import recipe
+from tests.unit.test_render_cluster import QUEUE, RESOURCE, SPEC
+from trnctl.actions.validate import validate
+from trnctl.errors import UsageError
+from trnctl.plan.software import refuse_software, software_findings
+from trnctl.specs.cluster import ClusterFile, ClusterSpec
+from trnctl.specs.workload import WorkloadSpec
+
+ON_CPU = replace(SPEC, queues=(replace(QUEUE, compute_resources=(replace(RESOURCE, instance_type="c5.4xlarge"),)),))
+
+
+def codes(spec: ClusterSpec, workload: WorkloadSpec | None = None) -> list[tuple[str, str]]:
+    return [(finding.code, finding.level) for finding in software_findings(spec, workload or recipe())]
+
+
+def test_the_default_cluster_runs_the_recipe() -> None:
+    assert codes(SPEC) == []
+    refuse_software(SPEC, recipe())
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"os": "alinux2023"}, "os-no-torch-xla"),
+        ({"os": "ubuntu2204"}, "sdk-os-mismatch"),
+        ({"neuron_sdk": "2.32.0"}, "sdk-no-torch-xla"),
+    ],
+)
+def test_a_pair_that_cannot_run_it_is_refused_with_the_one_that_can(change: dict[str, str], code: str) -> None:
+    spec = replace(SPEC, **change)  # type: ignore[arg-type]  # the fields that are changed are texts
+    assert codes(spec) == [(code, "error")]
+    with pytest.raises(UsageError, match="bert-large cannot run with this cluster's software") as caught:
+        refuse_software(spec, recipe())
+    assert "ubuntu2404" in caught.value.remedy
+    assert [finding.code for finding in caught.value.findings] == [code]
+
+
+def test_an_unproven_pair_is_not_refused() -> None:
+    spec = replace(SPEC, neuron_sdk="2.33.0")
+    assert codes(spec) == [("sdk-unproven", "warning")]
+    refuse_software(spec, recipe())
+
+
+def test_what_does_not_speak_xla_runs_without_it() -> None:
+    jax = replace(recipe(), compile="none")
+    assert codes(replace(SPEC, os="alinux2023"), jax) == []
+    assert codes(replace(SPEC, os="alinux2023"), replace(jax, stack="nxdt")) == [("os-no-torch-xla", "error")]
+
+
+def test_where_it_cannot_run_anyway_its_software_is_nobodys_concern() -> None:
+    assert codes(replace(ON_CPU, os="alinux2023")) == []
+
+
+def test_validate_judges_the_files_own_recipes() -> None:
+    warning = software_findings(replace(SPEC, neuron_sdk="2.33.0"), recipe())[0]
+    file = ClusterFile("t.yaml", replace(SPEC, os="alinux2023"), {"mine": "mine.yaml"}, (warning,))
+    found = validate(lambda: file, lambda _: {"mine": recipe()}, None)
+    assert [(one.code, one.level, one.path) for one in found] == [
+        ("os-no-torch-xla", "error", "workloads.mine"),
+        ("sdk-unproven", "warning", ""),
+    ]
+    assert found[0].message.startswith("mine: PyTorch 2.9 for Neuron needs glibc 2.35")
