@@ -73,6 +73,7 @@ def _services(
     notice: str = "",
 ) -> Services:
     from trnctl.adapters.aws import BotoCloud
+    from trnctl.adapters.aws_account import BotoAccount
     from trnctl.adapters.clock import SystemClock
     from trnctl.adapters.local_shell import LocalShell
     from trnctl.adapters.pcluster import PclusterProvisioner
@@ -82,11 +83,13 @@ def _services(
     path = os.pathsep.join([environ.get("PATH", ""), str(Path(sys.executable).parent)])
     local = LocalShell({**environ, "PATH": path})
     wanted = spec.pcluster if spec else Pcluster()
+    cloud = BotoCloud(region=region, profile=profile, environ=environ)
     return Services(
         provisioner=PclusterProvisioner(
             local, region=region, executable=wanted.executable, version=wanted.version if spec else ""
         ),
-        cloud=BotoCloud(region=region, profile=profile, environ=environ),
+        cloud=cloud,
+        account=BotoAccount(cloud.clients),
         clock=SystemClock(),
         local=local,
         head=SshDoor(local, ssh),
@@ -111,9 +114,9 @@ class SshDoor:
     def queue(self, head: Instance) -> JobQueue:
         """The Slurm that runs there, through the agent that is sent along with each call."""
         from trnctl.adapters.slurm import SlurmQueue
-        from trnctl.render import templates
+        from trnctl.render.agent import agent
 
-        return SlurmQueue(self.shell(head), templates.read("node/queue.py"))
+        return SlurmQueue(self.shell(head), agent())
 
 
 def _aws_ssh(

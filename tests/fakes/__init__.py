@@ -5,6 +5,7 @@ They keep the promises of `trnctl.ports`; the suites in `tests/contracts` hold t
 
 from tests.fakes.account import InMemoryCloud, InMemoryProvisioner, head_node
 from tests.fakes.clock import START, HandWoundClock
+from tests.fakes.holdings import InMemoryAccount
 from tests.fakes.queue import InMemoryQueue
 from tests.fakes.shell import Call, ScriptedShell
 from tests.fakes.world import InMemoryHead, World
@@ -13,6 +14,7 @@ __all__ = [
     "START",
     "Call",
     "HandWoundClock",
+    "InMemoryAccount",
     "InMemoryCloud",
     "InMemoryHead",
     "InMemoryProvisioner",

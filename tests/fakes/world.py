@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tests.fakes.account import InMemoryCloud, InMemoryProvisioner
 from tests.fakes.clock import HandWoundClock
+from tests.fakes.holdings import InMemoryAccount
 from tests.fakes.queue import InMemoryQueue
 from tests.fakes.shell import ScriptedShell
 from trnctl.ports import Instance, JobQueue, Services, Shell
@@ -36,6 +37,7 @@ class World:
     def __init__(self, *, mount_prefix: str = "", notice: str = "") -> None:
         self.clock = HandWoundClock()
         self.cloud = InMemoryCloud(self.clock)
+        self.account = InMemoryAccount(self.cloud)
         self.provisioner = InMemoryProvisioner(self.cloud)
         self.queue = InMemoryQueue(self.clock)
         self.local = ScriptedShell()
@@ -48,6 +50,7 @@ class World:
         return Services(
             provisioner=self.provisioner,
             cloud=self.cloud,
+            account=self.account,
             clock=self.clock,
             local=self.local,
             head=self.head,

@@ -59,7 +59,7 @@ def stack_of(item: Mapping[str, Any]) -> Stack | None:
         name=item["StackName"],
         status=status,
         phase=PHASES.get(status, "updating"),
-        created=_utc(item["CreationTime"]),
+        created=utc(item["CreationTime"]),
         reason=item.get("StackStatusReason") or "",
         version=tags_of(item).get(_VERSION_TAG, ""),
     )
@@ -73,7 +73,7 @@ def fleet_of(item: Mapping[str, Any] | None) -> Fleet | None:
         return None
     at = None
     with suppress(ValueError):
-        at = _utc(datetime.fromisoformat(data.get("lastStatusUpdatedTime", {}).get("S", "")))
+        at = utc(datetime.fromisoformat(data.get("lastStatusUpdatedTime", {}).get("S", "")))
     return Fleet(status.lower(), at)
 
 
@@ -91,14 +91,14 @@ def instance_of(item: Mapping[str, Any]) -> Instance:
         queue=tags.get(_QUEUE_TAG, ""),
         compute_resource=tags.get(_RESOURCE_TAG, ""),
         capacity=_CAPACITIES.get(item.get("InstanceLifecycle") or "", "on-demand"),
-        launched=_utc(launched) if launched else None,
+        launched=utc(launched) if launched else None,
     )
 
 
 def event_of(item: Mapping[str, Any]) -> StackEvent:
     """A CloudFormation event."""
     return StackEvent(
-        at=_utc(item["Timestamp"]),
+        at=utc(item["Timestamp"]),
         logical_id=item["LogicalResourceId"],
         resource_type=item["ResourceType"],
         status=item["ResourceStatus"],
@@ -148,6 +148,6 @@ def tagged(items: Sequence[Mapping[str, Any]], cluster: str) -> list[Mapping[str
     return [item for item in items if tags_of(item).get(CLUSTER_TAG) == cluster]
 
 
-def _utc(moment: datetime) -> datetime:
+def utc(moment: datetime) -> datetime:
     """AWS's times are UTC, also where they come without a zone."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

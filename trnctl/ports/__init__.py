@@ -5,6 +5,17 @@ from the tests. Nothing that passes a door carries a foreign type: times are awa
 are our own words, failures are `TrnctlError`s.
 """
 
+from trnctl.ports.account import (
+    NETWORK_TAG,
+    Account,
+    Identity,
+    KeyPair,
+    NetworkStack,
+    Reservation,
+    Subnet,
+    Vpc,
+    WayOut,
+)
 from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack
 from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
 from trnctl.ports.queue import (
@@ -29,6 +40,8 @@ from trnctl.ports.shell import CommandFailed, Completed, Shell
 
 __all__ = [
     "ENDED",
+    "NETWORK_TAG",
+    "Account",
     "Change",
     "Clock",
     "Cloud",
@@ -40,16 +53,20 @@ __all__ = [
     "Fleet",
     "FollowEvent",
     "HeadDoor",
+    "Identity",
     "Instance",
     "Job",
     "JobQueue",
     "JobState",
+    "KeyPair",
     "LogLine",
+    "NetworkStack",
     "NodeGroup",
     "Observed",
     "Phase",
     "Provisioner",
     "QueuePicture",
+    "Reservation",
     "Resource",
     "RunOver",
     "RunRecord",
@@ -61,4 +78,7 @@ __all__ = [
     "StageState",
     "Submission",
     "Submitted",
+    "Subnet",
+    "Vpc",
+    "WayOut",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from trnctl.ports.account import Account
 from trnctl.ports.cloud import Cloud, Instance
 from trnctl.ports.provisioner import Provisioner
 from trnctl.ports.queue import JobQueue
@@ -34,6 +35,7 @@ class Services:
 
     provisioner: Provisioner
     cloud: Cloud
+    account: Account
     clock: Clock
     local: Shell
     head: HeadDoor

@@ -1,0 +1,191 @@
+"""What an AWS account holds before and beside any cluster, through botocore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from trnctl.adapters import aws_records as records
+from trnctl.adapters.aws_calls import NoSuchThing
+from trnctl.adapters.aws_clients import Clients
+from trnctl.adapters.aws_network import DNS_ATTRIBUTES, REMAINS, network_stack_of, subnet_of, vpc_of, ways_out
+from trnctl.errors import CloudError
+from trnctl.ports import NETWORK_TAG, Identity, KeyPair, NetworkStack, Reservation, Resource, Subnet, Vpc
+
+_LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
+
+
+class BotoAccount:
+    """The Account behind botocore's clients."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._call, self._list = clients.call, clients.pages
+
+    def identity(self) -> Identity:
+        """Whose credentials these are; see `ports.Account.identity`."""
+        answer = self._call("sts", "get_caller_identity")
+        return Identity(str(answer["Account"]), str(answer["Arn"]))
+
+    def zones_offering(self, instance_type: str) -> list[str]:
+        """The zones that offer a type; see `ports.Account.zones_offering`."""
+        return _zones_offering(self._clients, instance_type)
+
+    def regions_offering(self, instance_type: str, among: Iterable[str]) -> list[str]:
+        """The regions that offer a type, all asked side by side; see `ports.Account.regions_offering`."""
+
+        def offers(clients: Clients) -> bool:
+            try:
+                return bool(_zones_offering(clients, instance_type))
+            except CloudError:  # not enabled for this account, or out of reach: it is no choice then
+                return False
+
+        elsewhere = [self._clients.elsewhere(region) for region in among]
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            answers = [one.soon(pool, "ec2", offers, one) for one in elsewhere]
+            return sorted(one.region for one, answer in zip(elsewhere, answers, strict=True) if answer.result())
+
+    def vpcs(self) -> list[Vpc]:
+        """All VPCs; DNS is two further questions for each, asked side by side."""
+        found = self._list("ec2", "describe_vpcs", "Vpcs")
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            return list(pool.map(lambda item: vpc_of(item, dns=self._has_dns(item["VpcId"])), found))
+
+    def subnets(self) -> list[Subnet]:
+        """All subnets with their ways out; see `ports.Account.subnets`."""
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            asked = self._clients.soon(pool, "ec2", self._list, "ec2", "describe_subnets", "Subnets")
+            tables = self._list("ec2", "describe_route_tables", "RouteTables")
+            found = asked.result()
+        out = ways_out(found, tables)
+        return [subnet_of(item, out[item["SubnetId"]]) for item in found]
+
+    def key_pairs(self) -> list[KeyPair]:
+        """All key pairs; see `ports.Account.key_pairs`."""
+        found = self._list("ec2", "describe_key_pairs", "KeyPairs")
+        return [KeyPair(item["KeyName"], item.get("KeyType", "rsa")) for item in found]
+
+    def reservations(self) -> list[Reservation]:
+        """All active reservations; see `ports.Account.reservations`."""
+        found = self._list("ec2", "describe_capacity_reservations", "CapacityReservations")
+        return [
+            Reservation(
+                id=item["CapacityReservationId"],
+                instance_type=item["InstanceType"],
+                zone=item.get("AvailabilityZone", ""),
+                total=item["TotalInstanceCount"],
+                free=item["AvailableInstanceCount"],
+                block=item.get("ReservationType") == "capacity-block",
+                ends=records.utc(item["EndDate"]) if item.get("EndDate") else None,
+            )
+            for item in found
+            if item.get("State") == "active"
+        ]
+
+    def networks(self) -> list[NetworkStack]:
+        """The stacks that `network create` made; see `ports.Account.networks`."""
+        stacks = self._list("cloudformation", "describe_stacks", "Stacks")
+        found = [network_stack_of(item) for item in stacks if not item.get("ParentId")]
+        return sorted((one for one in found if one is not None), key=lambda one: one.created)
+
+    def create_network(self, name: str, template: str, tags: Mapping[str, str]) -> None:
+        """Start creating; see `ports.Account.create_network`."""
+        wanted = {**tags, NETWORK_TAG: name}
+        self._call(
+            "cloudformation",
+            "create_stack",
+            StackName=name,
+            TemplateBody=template,
+            Tags=[{"Key": key, "Value": value} for key, value in wanted.items()],
+        )
+
+    def delete_network(self, name: str) -> None:
+        """Start deleting; see `ports.Account.delete_network`."""
+        try:
+            self._call("cloudformation", "delete_stack", StackName=name)
+        except NoSuchThing:
+            return
+
+    def inhabitants(self, subnets: Sequence[str]) -> list[Resource]:
+        """What lives in these subnets; see `ports.Account.inhabitants`."""
+        if not subnets:
+            return []
+        here = [{"Name": "subnet-id", "Values": list(subnets)}]
+
+        def instances() -> list[dict[str, Any]]:
+            states = {"Name": "instance-state-name", "Values": _LIVING}
+            groups = self._list("ec2", "describe_instances", "Reservations", Filters=[*here, states])
+            return [item for group in groups for item in group["Instances"]]
+
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            asked = self._clients.soon(pool, "ec2", instances)
+            systems = self._clients.soon(pool, "fsx", self._list, "fsx", "describe_file_systems", "FileSystems")
+            interfaces = self._list("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=here)
+            living = asked.result()
+            lustre = [item for item in systems.result() if set(item.get("SubnetIds", ())) & set(subnets)]
+        ids = {item["InstanceId"] for item in living}
+        found = [Resource("instance", item["InstanceId"], _owner(item)) for item in living]
+        found += [Resource("FSx file system", item["FileSystemId"], _owner(item)) for item in lustre]
+        return found + [
+            Resource("network interface", item["NetworkInterfaceId"], _owner(item, item.get("Description", "")))
+            for item in interfaces
+            if not _is_nat(item) and _instance_of(item) not in ids
+        ]
+
+    def network_remains(self, name: str) -> list[Resource]:
+        """What still carries the network's tag; see `ports.Account.network_remains`."""
+        tag = [{"Name": f"tag:{NETWORK_TAG}", "Values": [name]}]
+
+        def look(kind: str, operation: str, key: str, id_key: str, parameter: str) -> list[Resource]:
+            found = self._list("ec2", operation, key, **{parameter: tag})
+            return [Resource(kind, item[id_key], _state(item)) for item in found if not _is_gone(item)]
+
+        self._clients.client("ec2")
+        with ThreadPoolExecutor(max_workers=len(REMAINS)) as pool:
+            return [one for found in pool.map(lambda row: look(*row), REMAINS) for one in found]
+
+    def _has_dns(self, vpc: str) -> bool:
+        def on(attribute: str, key: str) -> bool:
+            answer = self._call("ec2", "describe_vpc_attribute", VpcId=vpc, Attribute=attribute)
+            return bool(answer[key]["Value"])
+
+        return all(on(attribute, key) for attribute, key in DNS_ATTRIBUTES)
+
+
+def _zones_offering(clients: Clients, instance_type: str) -> list[str]:
+    found = clients.pages(
+        "ec2",
+        "describe_instance_type_offerings",
+        "InstanceTypeOfferings",
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": [instance_type]}],
+    )
+    return sorted(item["Location"] for item in found)
+
+
+def _owner(item: Mapping[str, Any], otherwise: str = "") -> str:
+    """Which cluster something belongs to, by its tag."""
+    tags = records.tags_of({"Tags": item.get("Tags") or item.get("TagSet")})
+    cluster = tags.get(records.CLUSTER_TAG)
+    return f"cluster {cluster}" if cluster else otherwise
+
+
+def _instance_of(interface: Mapping[str, Any]) -> str:
+    return str((interface.get("Attachment") or {}).get("InstanceId", ""))
+
+
+def _is_nat(interface: Mapping[str, Any]) -> bool:
+    """EC2 says so in the interface's type, and in its description as well."""
+    described = str(interface.get("Description", ""))
+    return interface.get("InterfaceType") == "nat_gateway" or described.startswith("Interface for NAT Gateway")
+
+
+def _state(item: Mapping[str, Any]) -> str:
+    state = item.get("State", "")
+    return state if isinstance(state, str) else ""
+
+
+def _is_gone(item: Mapping[str, Any]) -> bool:
+    """A NAT gateway stays listed for an hour after its end."""
+    return _state(item).lower() in ("deleted", "deleting")
