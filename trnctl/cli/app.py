@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from trnctl import __version__
-from trnctl.cli import cluster, logs, parallel, plan, sandbox, status, submit, teardown, workloads
+from trnctl.cli import cluster, logs, network, parallel, plan, sandbox, status, submit, teardown, workloads
 from trnctl.cli.session import Session
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+app.add_typer(network.app, name="network")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(workloads.app, name="workloads")
 app.add_typer(parallel.app, name="parallel")

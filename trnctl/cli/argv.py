@@ -18,7 +18,7 @@ COMMAND_VALUES = frozenset(
         "-N", "--nodes", "-p", "--queue", "--scaling", "--set", "--env", "--name", "--exclude", "--compile", "--from",
         "--time", "--max-cost", "--write", "--stage", "--node", "--resource-seconds", "--boot-seconds", "--steps",
         "--interval", "--times", "--newest", "--suppress", "--price", "--mfu", "--tokens", "--instance-type",
-        "--results", "--svg", "--backend",
+        "--results", "--svg", "--backend", "--max-nodes", "--cidr", "--zone",
     }
 )  # fmt: skip
 # Commands that hand what follows `--` to something else: to the remote shell, to sbatch.
