@@ -17,6 +17,7 @@ from trnctl.render.node import node_script
 from trnctl.specs.cluster import ComputeResource, Queue
 from trnctl.specs.node_steps import BY_CODE, STEPS, steps_of
 
+WITHOUT_TORCH = replace(CLUSTER, neuron_sdk="2.32.0")  # a head node without an environment to make
 CODE = {step.name: step.code for step in STEPS}
 ENVIRONMENT = "/opt/aws_neuronx_venv_pytorch_2_9"
 
@@ -118,6 +119,7 @@ def test_a_power_cut_in_the_middle_of_dpkg(node: Node) -> None:
     assert node.versions()["aws-neuronx-tools"] == "installed 2.31.15.0"
 
 
+@pytest.mark.slow
 def test_a_power_cut_while_the_environment_is_made(node: Node) -> None:
     running = node.machine.start(node.put("head"))
     node.machine.wait_for("/home/ubuntu/trnctl/environments/*/bin/python3")
@@ -369,7 +371,7 @@ def test_open_files(node: Node) -> None:
 
 
 def test_upgrades_leave_the_kernel_alone(node: Node) -> None:
-    assert node.install("head")[0] == 0
+    assert node.install("head", spec=WITHOUT_TORCH)[0] == 0
     _, config = node.machine.run("apt-config", "dump", "Unattended-Upgrade::Package-Blacklist")
     assert '"linux-"' in config
     assert node.machine.run("apt-mark", "hold", "aws-neuronx-tools")[1].strip().endswith("already set on hold.")
@@ -379,7 +381,7 @@ def test_upgrades_leave_the_kernel_alone(node: Node) -> None:
 
 
 def test_the_timer_runs_what_is_put_there(node: Node) -> None:
-    assert node.install("head")[0] == 0
+    assert node.install("head", spec=WITHOUT_TORCH)[0] == 0
     assert "enable --now trnctl.timer" in node.machine.read("/run/systemctl.log")
     for folder in ("prolog.d", "epilog.d"):
         assert node.machine.exists(f"/opt/slurm/etc/scripts/{folder}")
@@ -392,8 +394,9 @@ def test_the_timer_runs_what_is_put_there(node: Node) -> None:
     assert node.machine.exists("/run/worked")
 
 
+@pytest.mark.slow
 def test_systemd_accepts_the_units(node: Node) -> None:
-    assert node.install("head")[0] == 0
+    assert node.install("head", spec=WITHOUT_TORCH)[0] == 0
     units = [f"/etc/systemd/system/trnctl.{kind}" for kind in ("service", "timer")]
     code, output = node.machine.run("systemd-analyze", "verify", *units)
     if code == 127:

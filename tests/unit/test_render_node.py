@@ -17,7 +17,7 @@ from tests.unit.test_render_job import judged
 from trnctl.render import templates
 from trnctl.render.cluster import cluster_document
 from trnctl.render.node import node_documents, node_script, own_actions, pip_packages
-from trnctl.specs.cluster import ClusterSpec, ComputeResource, CustomActions, HeadNode, Storage
+from trnctl.specs.cluster import ClusterSpec, ComputeResource, CustomActions, Queue, Storage
 from trnctl.specs.loading import load_cluster_file
 from trnctl.specs.node_steps import BY_CODE, STEPS, Role, steps_of
 from trnctl.specs.sdk import ROWS, SdkRow, row
@@ -82,6 +82,15 @@ def test_a_change_is_seen_by_its_key() -> None:
     assert re.fullmatch(r"trnctl/ultra1/[0-9a-f]{16}/head\.sh", first[1])
     assert re.fullmatch(r"trnctl/ultra1/[0-9a-f]{16}/compute\.sh", first[2])
     assert keys(CLUSTER) == first
+
+
+def test_what_changes_no_software_changes_no_key() -> None:
+    """ParallelCluster lets a queue be added while the fleet runs, but not a queue's script change."""
+    more = (*CLUSTER.queues, Queue("second", (ComputeResource("i2", "trn1n.32xlarge", efa=False),)))
+    assert keys(replace(CLUSTER, queues=more)) == keys(CLUSTER)
+    assert keys(replace(CLUSTER, tags={"team": "research"})) == keys(CLUSTER)
+    with_fsx = replace(CLUSTER, storage=(Storage("fsx", "/fsx", "fsx", 1200),))
+    assert keys(with_fsx)[2] != keys(CLUSTER)[2], "the environment moves"
 
 
 def test_no_update_is_refused_for_the_head_nodes_first_run() -> None:
@@ -150,16 +159,12 @@ def test_what_pip_installs(sdk: str, system: str, instance_type: str, packages: 
 
 
 def test_what_each_type_of_node_must_have() -> None:
-    resources = (
-        RESOURCE,
-        ComputeResource("i2", "trn1n.32xlarge", efa=False),
-        ComputeResource("i3", "trn1.2xlarge"),
-        ComputeResource("i4", "c5.4xlarge"),
-        ComputeResource("i5", "unknown.large"),
-    )
-    spec = replace(CLUSTER, queues=(replace(QUEUE, compute_resources=resources),), head_node=HeadNode("trn1.2xlarge"))
-    show = ("DEVICES[trn1.32xlarge]", "DEVICES[trn1n.32xlarge]", "DEVICES[trn1.2xlarge]", "#DEVICES[@]", "#ADAPTERS[@]")
-    assert settings(spec, "compute", *show, "ADAPTERS[trn1.32xlarge]") == ["16", "16", "1", "3", "1", "8"]
+    resources = (RESOURCE, ComputeResource("i2", "trn1n.32xlarge", efa=False))
+    spec = replace(CLUSTER, queues=(replace(QUEUE, compute_resources=resources),))
+    devices = ("DEVICES[trn1.32xlarge]", "DEVICES[trn1.2xlarge]", "DEVICES[trn2.48xlarge]", "DEVICES[c5.4xlarge]:-none")
+    assert settings(spec, "compute", *devices) == ["16", "1", "16", "none"]
+    adapters = ("ADAPTERS[trn1.32xlarge]", "ADAPTERS[trn1n.32xlarge]:-none", "ADAPTERS[trn1.2xlarge]:-none")
+    assert settings(spec, "compute", *adapters) == ["8", "none", "none"]
 
 
 def test_exit_codes_are_distinct_and_no_other_programs() -> None:

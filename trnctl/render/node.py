@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trnctl.ports import File
 from trnctl.render import templates
 from trnctl.render.engine import render
 from trnctl.specs.cluster import Action, ClusterSpec, CustomActions, NodeActions
-from trnctl.specs.instances import instance
+from trnctl.specs.instances import INSTANCES
 from trnctl.specs.node_steps import LOG, STEPS, Role, steps_of
 from trnctl.specs.sdk import SdkRow, row, software_of
 
 _CODENAMES = {"ubuntu2404": "noble", "ubuntu2204": "jammy"}
+_TRAINIUM = tuple(facts for facts in INSTANCES.values() if facts.kind == "trainium")
 _PARTS = ("steps", "packages", "system", "environment", "run")
 
 
@@ -34,26 +34,33 @@ NEURON = Supply()
 
 
 def node_documents(spec: ClusterSpec, supply: Supply = NEURON) -> tuple[File, ...]:
-    """What goes into the cluster's bucket: `name` is the object's key. Nothing without a bucket, and nothing where the
-    scripts are not for the cluster's system (the loader has said so)."""
+    """What goes into the cluster's bucket: `name` is the object's key; see `own_actions` for the keys.
+
+    Nothing without a bucket, and nothing where the scripts are not for the cluster's system (the loader has said so).
+    """
     release = row(spec.neuron_sdk)
     if spec.bucket is None or spec.os not in _CODENAMES or release is None or not release.packaged:
         return ()
     head, compute = (node_script(spec, role, supply) for role in ("head", "compute"))
+    folder = f"trnctl/{spec.name}"
+    chosen = f"{folder}/{_digest(repr(sorted(_choices(spec, release, supply).items())))[:16]}"
     return (
-        File(_fixed_key(spec), head),
-        File(_key(spec, "head", head), head),
-        File(_key(spec, "compute", compute), compute),
+        File(f"{folder}/head.sh", head),
+        File(f"{chosen}/head.sh", head),
+        File(f"{chosen}/compute.sh", compute),
     )
 
 
 def own_actions(spec: ClusterSpec, supply: Supply = NEURON) -> CustomActions:
     """Who runs the scripts when; empty when there are none.
 
-    Keys hold a digest of the text, so that ParallelCluster sees a change. The head node's first run is the exception:
-    ParallelCluster refuses every update of a cluster whose HeadNode/CustomActions/OnNodeConfigured has changed
-    (its schema: UpdatePolicy.UNSUPPORTED), so that its key stays, and the update's own run (OnNodeUpdated, which may
-    change) brings the head node up to date.
+    A key holds a digest of what is installed, so that ParallelCluster sees when that changes, and then asks for the
+    fleet to be stopped: no node keeps another release than its peers. It does not change with the words of the script,
+    nor with other queues: a better script of a later trnctl takes the place of the old one and needs no stop.
+
+    The head node's first run has a key that never changes: ParallelCluster refuses every update of a cluster whose
+    HeadNode/CustomActions/OnNodeConfigured has changed (its schema: UpdatePolicy.UNSUPPORTED). The update's own run
+    (OnNodeUpdated) brings the head node up to date.
     """
     documents = node_documents(spec, supply)
     if not documents:
@@ -64,40 +71,37 @@ def own_actions(spec: ClusterSpec, supply: Supply = NEURON) -> CustomActions:
     )
 
 
-def _fixed_key(spec: ClusterSpec) -> str:
-    return f"trnctl/{spec.name}/head.sh"
-
-
-def _key(spec: ClusterSpec, role: Role, text: str) -> str:
-    return f"trnctl/{spec.name}/{_digest(text)}/{role}.sh"
-
-
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def node_script(spec: ClusterSpec, role: Role, supply: Supply = NEURON) -> str:
-    """The whole script of one kind of node: its settings, quoted, and the parts that are the same everywhere.
-
-    It holds nothing that changes without need (as trnctl's own version): a changed script means new compute nodes.
-    """
-    settings = render("bash", "node/settings.sh.j2", _settings(spec, role, supply))
-    parts = (templates.read(f"node/{part}.sh") for part in _PARTS)
-    # Each part says for itself what it is to shellcheck; in the whole that stands in the first line.
-    return settings + "\n".join(part.removeprefix("# shellcheck shell=bash\n") for part in parts)
-
-
-def _settings(spec: ClusterSpec, role: Role, supply: Supply) -> dict[str, object]:
+    """The whole script of one kind of node: its settings, quoted, and the parts that are the same everywhere."""
     release = row(spec.neuron_sdk)
     assert release is not None  # noqa: S101  # the loader takes no other
-    packages, link = pip_packages(spec, release)
-    pins = _digest("\n".join(packages))[:8]
-    return {
+    context = {
         "role": role,
         "cluster": spec.name,
         "log": LOG,
         "budget_s": supply.budget_s,
         "lock_s": supply.lock_s,
+        "devices": {facts.type: facts.devices for facts in _TRAINIUM},
+        "adapters": _adapters(spec),
+        "steps": [step.name for step in steps_of(role)],
+        "all_steps": STEPS,
+        **_choices(spec, release, supply),
+    }
+    settings = render("bash", "node/settings.sh.j2", context)
+    parts = (templates.read(f"node/{part}.sh") for part in _PARTS)
+    # Each part says for itself what it is to shellcheck; in the whole that stands in the first line.
+    return settings + "\n".join(part.removeprefix("# shellcheck shell=bash\n") for part in parts)
+
+
+def _choices(spec: ClusterSpec, release: SdkRow, supply: Supply) -> dict[str, object]:
+    """What is installed, and from where."""
+    packages, link = pip_packages(spec, release)
+    pins = _digest("\n".join(packages))[:8]
+    return {
         "sdk": release.version,
         "codename": _CODENAMES[spec.os],
         "apt_repository": supply.apt_repository,
@@ -111,10 +115,6 @@ def _settings(spec: ClusterSpec, role: Role, supply: Supply) -> dict[str, object
         "pythons": release.python,
         "environment": f"{spec.shared_mount}/trnctl/environments/neuron-{release.version}-{pins}" if packages else "",
         "environment_link": link,
-        "devices": _devices(spec),
-        "adapters": _adapters(spec),
-        "steps": [step.name for step in steps_of(role)],
-        "all_steps": STEPS,
     }
 
 
@@ -124,7 +124,8 @@ def pip_packages(spec: ClusterSpec, release: SdkRow) -> tuple[tuple[str, ...], s
     PyTorch/XLA where the release has it; TorchNeuron where all of a cluster's Trainium is of a generation that it runs
     on. Nothing where the release has neither, or where the system's Python cannot run it.
     """
-    families = {name.partition(".")[0].rstrip("nu") for name in _trainium_types(spec)}
+    types = {resource.instance_type for queue in spec.queues for resource in queue.compute_resources}
+    families = {facts.type.partition(".")[0].rstrip("nu") for facts in _TRAINIUM if facts.type in types}
     system = software_of(spec.os)
     if system is None or system.python not in release.python:
         return (), ""
@@ -141,25 +142,8 @@ def pip_packages(spec: ClusterSpec, release: SdkRow) -> tuple[tuple[str, ...], s
     return tuple(wanted), "_".join(["/opt/aws_neuronx_venv_pytorch", *release.torch_xla.split(".")[:2]])
 
 
-def _types(spec: ClusterSpec) -> Iterable[str]:
-    yield spec.head_node.instance_type
-    for queue in spec.queues:
-        yield from (resource.instance_type for resource in queue.compute_resources)
-
-
-def _trainium_types(spec: ClusterSpec) -> list[str]:
-    known = {name: instance(name) for name in _types(spec)}
-    return [name for name, facts in known.items() if facts is not None and facts.kind == "trainium"]
-
-
-def _devices(spec: ClusterSpec) -> dict[str, int]:
-    """How many Neuron devices each type has; types that trnctl does not know are not checked."""
-    return {name: facts.devices for name in _trainium_types(spec) if (facts := instance(name)) is not None}
-
-
 def _adapters(spec: ClusterSpec) -> dict[str, int]:
     """How many EFA adapters a node of each type must have: none where a compute resource of that type has EFA off."""
     resources = [resource for queue in spec.queues for resource in queue.compute_resources]
     off = {resource.instance_type for resource in resources if resource.efa is False}
-    known = {resource.instance_type: instance(resource.instance_type) for resource in resources}
-    return {name: facts.efa_interfaces for name, facts in known.items() if facts and facts.efa and name not in off}
+    return {facts.type: facts.efa_interfaces for facts in _TRAINIUM if facts.efa and facts.type not in off}

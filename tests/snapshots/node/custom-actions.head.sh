@@ -27,8 +27,8 @@ readonly PYTHONS=(3.11 3.12 3.13)
 readonly ENVIRONMENT=/fsx/trnctl/environments/neuron-2.31.1-371d2301
 readonly ENVIRONMENT_LINK=/opt/aws_neuronx_venv_pytorch_2_9
 
-declare -rA DEVICES=([trn1.32xlarge]=16 )
-declare -rA ADAPTERS=([trn1.32xlarge]=8 )
+declare -rA DEVICES=([trn1.2xlarge]=1 [trn1.32xlarge]=16 [trn1n.32xlarge]=16 [trn2.3xlarge]=1 [trn2.48xlarge]=16 [trn2u.48xlarge]=16 )
+declare -rA ADAPTERS=([trn1.32xlarge]=8 [trn1n.32xlarge]=16 [trn2.3xlarge]=1 [trn2.48xlarge]=16 [trn2u.48xlarge]=16 )
 readonly STEPS=(start upgrades dpkg repository headers driver packages hosts limits environment hooks)
 declare -rA CODES=([start]=20 [lock]=21 [time]=22 [upgrades]=23 [dpkg]=24 [repository]=25 [headers]=26 [driver]=27 [packages]=28 [hosts]=29 [limits]=30 [efa]=31 [environment]=32 [hooks]=33 )
 declare -rA FAILURES=(
