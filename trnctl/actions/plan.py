@@ -12,11 +12,11 @@ from trnctl.plan.layout import check_queue, numbers
 from trnctl.plan.outlook import CAPACITY, NOTHING_ASSUMED, Assumptions, Outlook, outlook
 from trnctl.plan.pace import MFU_DEFINITION
 from trnctl.plan.proposal import Proposal, propose
-from trnctl.plan.suggest import Suggestion, reconsidered, suggest
 from trnctl.specs.instances import INSTANCES, PRICE_DATE, instance
 from trnctl.specs.workload import Published, Scaling, WorkloadSpec
 
 if TYPE_CHECKING:
+    from trnctl.plan.suggest import Suggestion
     from trnctl.specs.cluster import ClusterSpec, Queue
 
 USUAL_TYPE = "trn1.32xlarge"
@@ -112,7 +112,7 @@ def plan_layouts(workload: WorkloadSpec, spec: ClusterSpec | None, wishes: PlanW
         return [propose(workload, instance_type, n, scaling, platform=platform) for n in nodes]
 
     def judged(scaling: Scaling) -> tuple[Outlook, ...]:
-        made = (reconsidered(outlook(p, assumptions), assumptions) for p in proposals(scaling))
+        made = (_judged(p, assumptions) for p in proposals(scaling))
         return tuple(_in_queue(one, queue, instance_type) for one in made)
 
     chosen = wishes.scaling or "strong"
@@ -126,8 +126,19 @@ def plan_layouts(workload: WorkloadSpec, spec: ClusterSpec | None, wishes: PlanW
     )
 
 
+def _judged(p: Proposal, assumptions: Assumptions) -> Outlook:
+    one = outlook(p, assumptions)
+    if one.status == "ok":
+        return one
+    from trnctl.plan.suggest import reconsidered  # only what is refused needs a search
+
+    return reconsidered(one, assumptions)
+
+
 def _suggestions(proposals: Iterable[Proposal], assumptions: Assumptions) -> tuple[Suggestion, ...]:
     """Of all numbers of nodes together, cheapest first."""
+    from trnctl.plan.suggest import suggest
+
     found = [one for p in proposals for one in suggest(p, assumptions)]
     return tuple(sorted(found, key=lambda one: one.outlook.cost_usd or one.outlook.hours or 0.0))
 

@@ -17,13 +17,16 @@ def main() -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line to its exit code; nothing is raised."""
+    from typer.main import get_command
+
     from trnctl.cli.app import app
     from trnctl.cli.argv import arrange
+    from trnctl.cli.quick import quick
     from trnctl.cli.session import Session
 
     line = arrange(argv)
     try:
-        app(list(line.argv), prog_name="trnctl", obj=Session(rest=line.rest))
+        quick(get_command(app))(list(line.argv), prog_name="trnctl", obj=Session(rest=line.rest))
     except TrnctlError as error:
         show_error(error, sys.stderr)
         return error.exit_code

@@ -11,7 +11,7 @@ from trnctl.errors import UsageError
 
 if TYPE_CHECKING:
     from trnctl.plan.outlook import Assumptions
-    from trnctl.specs.workload import WorkloadSpec
+    from trnctl.specs.workload import Published, WorkloadSpec
 
 _SCALINGS: Mapping[str, Literal["strong", "weak"] | None] = {"both": None, "strong": "strong", "weak": "weak"}
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
@@ -92,10 +92,6 @@ def _assumptions(
     recipe: "WorkloadSpec", price: float | None, mfu: float | None, tokens: str | None, results: str | None
 ) -> "Assumptions":
     """What the person gives; UsageError for figures that cannot be."""
-    import json
-
-    from trnctl.actions.plan import own_row
-    from trnctl.cli.files import read_text
     from trnctl.plan.outlook import Assumptions
 
     if price is not None and price < 0:
@@ -108,14 +104,21 @@ def _assumptions(
         amount = float(match[1]) * _UNITS[match[2].lower()] if match else 0.0
         if not 0 < amount <= 1e18:
             raise UsageError(f"--tokens {tokens} is no number of tokens", remedy="write it as in 100B or 1e11")
-    row = None
-    if results is not None:
-        try:
-            found = json.loads(read_text(results, "results file"))
-        except json.JSONDecodeError as error:
-            raise UsageError(
-                f"{results}:{error.lineno} is not JSON: {error.msg}",
-                remedy="trnctl results RUN -o json writes one",
-            ) from error
-        row = own_row(found if isinstance(found, dict) else {}, recipe)
+    row = _own_row(recipe, results) if results is not None else None
     return Assumptions(price=price, mfu=mfu, tokens=amount, own_run=row)
+
+
+def _own_row(recipe: "WorkloadSpec", path: str) -> "Published":
+    """The row that a run's results.json makes. UsageError when it cannot be read, or is of something else."""
+    import json
+
+    from trnctl.actions.plan import own_row
+    from trnctl.cli.files import read_text
+
+    try:
+        found = json.loads(read_text(path, "results file"))
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{path}:{error.lineno} is not JSON: {error.msg}", remedy="trnctl results RUN -o json writes one"
+        ) from error
+    return own_row(found if isinstance(found, dict) else {}, recipe)

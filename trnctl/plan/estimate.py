@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trnctl.plan.arguments import planned_steps
 from trnctl.plan.layout import Layout
 from trnctl.specs.instances import PRICE_DATE, PRICE_REGION, instance
 from trnctl.specs.workload import Published, Value, WorkloadSpec
@@ -38,6 +37,8 @@ def estimate(
 ) -> Estimate:
     """What to expect of one run. `arguments` are the user's (they may set the steps); `compiles` is False when the
     compile stage is left out. Never fails for a missing rate or price: the figure is None, and the basis says so."""
+    from trnctl.plan.arguments import planned_steps  # rates alone are wanted without it, where a start is short
+
     steps = planned_steps(workload, arguments or {})
     rate, basis = predicted_rate(workload, layout, instance_type)
     hours = steps * layout.global_batch / rate / 3600 if rate else None
