@@ -58,7 +58,7 @@ def test_watching_ends_and_nothing_else(leisurely: Trnctl) -> None:
 
 
 def test_a_teardown_goes_on_and_the_next_one_proves_its_end(leisurely: Trnctl) -> None:
-    ended = interrupted(leisurely, "teardown", "--delete-storage", "-y", when="deleting  now")
+    ended = interrupted(leisurely, "teardown", "--delete-storage", "-y", when="deleting")
     assert "the work goes on" in ended.talk
     assert "trnctl teardown --cluster ultra1" in ended.err.splitlines()[-1]
     proof = leisurely.json("teardown", "--delete-storage", "-y", timeout=120)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from trnctl.actions.stack import Progress
 from trnctl.cli.main import show_error
 from trnctl.cli.output import Screen, wrap
-from trnctl.cli.progress import follow, readable
+from trnctl.cli.progress import follow, readable, stack_words
 from trnctl.cli.session import Session
 from trnctl.errors import Interrupted, UsageError
 from trnctl.findings import Finding
@@ -62,6 +63,16 @@ def test_ctrl_c_leaves_the_work_running_and_says_how_to_look_again() -> None:
     with pytest.raises(Interrupted) as caught:
         follow(Screen(Session()), steps(), str, "trnctl status shows it")
     assert caught.value.remedy == "trnctl status shows it"
+
+
+def test_progress_stays_one_line_and_says_what_takes_longest_if_that_fits() -> None:
+    def words(*names: str) -> str:
+        return stack_words(Progress("creating", 31, 58, tuple((name, 61.0) for name in names), 61.0))
+
+    assert words("FSX1", "HeadNode").endswith("31/58  1m01s  creating  now: FSx file system (1m01s), head node (1m01s)")
+    assert words("FSX1", "CleanupResourcesS3BucketCustomResource").endswith("now: FSx file system (1m01s)")
+    assert words("CleanupResourcesS3BucketCustomResource" * 2).endswith("31/58  1m01s  creating")
+    assert stack_words(Progress(None, 1, None, (), 5.0)) == "1 resource  5s  gone"
 
 
 @pytest.mark.parametrize(

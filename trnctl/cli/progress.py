@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rich.text import Text
 
 from trnctl.cli.output import Screen
-from trnctl.cli.words import duration
+from trnctl.cli.words import duration, plural
 from trnctl.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from trnctl.ports import Fleet
 
 QUIET_SECONDS = 30.0
-_BAR = 30
+_BAR = 24
+_LINE = 98  # columns, after the indent
 Step = TypeVar("Step")
 
 
@@ -58,10 +59,15 @@ def stack_words(step: Progress) -> str:
     total = step.total or 0
     filled = min(_BAR, _BAR * step.done // total) if total else 0
     bar = "━" * filled + "─" * (_BAR - filled) + "  " if total else ""
-    count = f"{min(step.done, total)}/{total}" if total else f"{step.done} resources"
-    now = ", ".join(f"{readable(name)} ({duration(seconds)})" for name, seconds in step.current[:2])
-    phase = step.phase or "gone"
-    return f"{bar}{count}  {duration(step.elapsed_s)}  {phase}" + (f"  now: {now}" if now else "")
+    count = f"{min(step.done, total)}/{total}" if total else plural(step.done, "resource")
+    line = f"{bar}{count}  {duration(step.elapsed_s)}  {step.phase or 'gone'}"
+    lead = "  now: "
+    for name, seconds in step.current[:2]:
+        word = f"{lead}{readable(name)} ({duration(seconds)})"
+        if len(line) + len(word) > _LINE:  # one line is redrawn, and must stay one
+            break
+        line, lead = line + word, ", "
+    return line
 
 
 # ParallelCluster's logical ids, without the hash that it appends, in words.
