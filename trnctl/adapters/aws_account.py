@@ -122,15 +122,19 @@ class BotoAccount:
             asked = self._clients.soon(pool, "ec2", instances)
             systems = self._clients.soon(pool, "fsx", self._list, "fsx", "describe_file_systems", "FileSystems")
             interfaces = self._list("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=here)
+            gateways = self._list("ec2", "describe_nat_gateways", "NatGateways", Filter=here)
             living = asked.result()
             lustre = [item for item in systems.result() if set(item.get("SubnetIds", ())) & set(subnets)]
-        ids = {item["InstanceId"] for item in living}
+        known = {item["InstanceId"] for item in living}
+        of_gateways = {
+            address.get("NetworkInterfaceId") for item in gateways for address in item.get("NatGatewayAddresses", [])
+        }
         found = [Resource("instance", item["InstanceId"], _owner(item)) for item in living]
         found += [Resource("FSx file system", item["FileSystemId"], _owner(item)) for item in lustre]
         return found + [
             Resource("network interface", item["NetworkInterfaceId"], _owner(item, item.get("Description", "")))
             for item in interfaces
-            if not _is_nat(item) and _instance_of(item) not in ids
+            if item["NetworkInterfaceId"] not in of_gateways and _instance_of(item) not in known
         ]
 
     def network_remains(self, name: str) -> list[Resource]:
@@ -138,8 +142,10 @@ class BotoAccount:
         tag = [{"Name": f"tag:{NETWORK_TAG}", "Values": [name]}]
 
         def look(kind: str, operation: str, key: str, id_key: str, parameter: str) -> list[Resource]:
+            # Not every endpoint knows every filter (moto's NAT gateways have none for tags), so the tag is looked at.
             found = self._list("ec2", operation, key, **{parameter: tag})
-            return [Resource(kind, item[id_key], _state(item)) for item in found if not _is_gone(item)]
+            ours = [item for item in found if records.tags_of(item).get(NETWORK_TAG) == name]
+            return [Resource(kind, item[id_key], _state(item)) for item in ours if not _is_gone(item)]
 
         self._clients.client("ec2")
         with ThreadPoolExecutor(max_workers=len(REMAINS)) as pool:
@@ -173,12 +179,6 @@ def _owner(item: Mapping[str, Any], otherwise: str = "") -> str:
 
 def _instance_of(interface: Mapping[str, Any]) -> str:
     return str((interface.get("Attachment") or {}).get("InstanceId", ""))
-
-
-def _is_nat(interface: Mapping[str, Any]) -> bool:
-    """EC2 says so in the interface's type, and in its description as well."""
-    described = str(interface.get("Description", ""))
-    return interface.get("InterfaceType") == "nat_gateway" or described.startswith("Interface for NAT Gateway")
 
 
 def _state(item: Mapping[str, Any]) -> str:
