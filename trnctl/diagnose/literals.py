@@ -6,9 +6,14 @@ quotes. Times, addresses and ids vanish, so that a log of millions of lines has 
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+
 DROPPED = b"0123456789abcdefABCDEF \t\r\f\v\"'\\"
 LOWER = bytes(ord(chr(code).lower()) if code < 128 else code for code in range(256))
-SHORTEST = 4
+SHORTEST = 3
+_GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))(?P<inner>.*)\)", re.DOTALL)
+_DROPPED = frozenset(bytes((code,)) for code in DROPPED)
 _VANISHING = frozenset("sd")  # classes that stand for nothing but dropped characters
 
 
@@ -18,17 +23,27 @@ def shape(text: bytes) -> bytes:
 
 
 def pieces(pattern: str) -> tuple[bytes, ...]:
-    """One piece for each branch of the pattern: its longest run of plain characters, as a shape.
+    """Pieces of which every text that the pattern matches holds at least one, as shapes.
 
-    ValueError when a branch holds none that is long enough to be worth looking for.
+    ValueError when there are none that are long enough to be worth looking for.
     """
-    found = []
+    found: dict[bytes, None] = {}
     for branch in _branches(pattern):
-        best = max((shape(run.encode()) for run in _runs(branch)), key=len, default=b"")
-        if len(best) < SHORTEST:
+        best = max(_choices(branch), key=lambda choice: min(map(len, choice)), default=())
+        if not best:
             raise ValueError(f"{branch!r} has no plain piece of {SHORTEST} characters besides digits and a to f")
-        found.append(best)
+        found.update(dict.fromkeys(best))
     return tuple(found)
+
+
+def _choices(branch: str) -> list[tuple[bytes, ...]]:
+    """Sets of pieces, each of which would do for the branch: one run, or those of a group that must be there."""
+    runs, groups = _parts(branch)
+    choices: list[tuple[bytes, ...]] = [(piece,) for run in runs if len(piece := shape(run.encode())) >= SHORTEST]
+    for group in groups:
+        with suppress(ValueError):
+            choices.append(pieces(group))
+    return choices
 
 
 def _branches(pattern: str) -> list[str]:
@@ -51,12 +66,21 @@ def _branches(pattern: str) -> list[str]:
     return [*found, pattern[start:]]
 
 
-def _runs(branch: str) -> list[str]:
-    """The runs of characters that stand for themselves; what may be absent or is a choice parts them."""
-    runs, run, at = [], "", 0
+def _parts(branch: str) -> tuple[list[str], list[str]]:
+    """(runs of characters that stand for themselves, what stands in groups that must be there).
+
+    What may be absent or is a choice parts the runs.
+    """
+    runs, groups, run, at = [], [], "", 0
     while at < len(branch):
         token, plain, after = _token(branch, at)
         optional, after = _quantifier(branch, after)
+        inner = _GROUP.fullmatch(token)
+        if inner and after == at + len(token) and len(_branches(inner["inner"])) == 1:
+            branch = branch[:at] + inner["inner"] + branch[after:]  # the group changes nothing
+            continue
+        if inner and not optional:
+            groups.append(inner["inner"])
         if plain is None or (optional and plain):
             runs.append(run)
             run = ""
@@ -66,7 +90,7 @@ def _runs(branch: str) -> list[str]:
                 runs.append(run)
                 run = ""
         at = after
-    return [*runs, run]
+    return [*runs, run], groups
 
 
 def _token(branch: str, at: int) -> tuple[str, str | None, int]:
@@ -83,7 +107,7 @@ def _token(branch: str, at: int) -> tuple[str, str | None, int]:
     if char == "(":
         end = _group_end(branch, at)
         return branch[at:end], None, end
-    if char in "^$":
+    if char in "^$" or char.encode() in _DROPPED:
         return char, "", at + 1
     return char, None if char == "." else char, at + 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-_])")
-_BLANKS = re.compile(r"\s+")
 _ESCAPES = re.compile(r'\\([nrt"\\/])')
 _STAMP = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}")
 # Slurm's names in ParallelCluster, `queue1-dy-i1-16`; EC2's, `ip-10-0-1-5`; and what people call nodes in a report.
@@ -31,7 +30,7 @@ def clean(line: str) -> str:
     line = without_colour(line)
     if "\\" in line:
         line = _ESCAPES.sub(lambda found: " " if found[1] in "nrt" else found[1], line)
-    return _BLANKS.sub(" ", line).strip()
+    return " ".join(line.split())
 
 
 def node_of(line: str) -> str:
