@@ -117,7 +117,7 @@ def test_hyperpod_can_be_planned_and_exported_but_not_submitted(nowhere: Trnctl,
     recipe = tmp_path / "mine.yaml"
     recipe.write_text(
         "name: mine\ntitle: mine\nplan_only: it runs elsewhere\nmodel: {preset: llama3-70b}\nnodes: 8\nsteps: 10\n"
-        "batch: {global_size: 1024, micro: 1, sequence: 8192}\n"
+        "batch: {global: 1024, micro: 1, sequence: 8192}\n"
         "parallelism: {backend: smp, shard: 64, activation: {checkpoint: full}}\n"
     )
     here = nowhere.of(cluster)

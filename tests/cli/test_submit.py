@@ -20,7 +20,7 @@ title: Says what reached it
 source: {repository: https://git.example.org/probe, commit: 0123456789abcdef0123456789abcdef01234567, path: .}
 script: probe.py
 ranks_per_node: {trn1.32xlarge: 32}
-batch: {global_size: 32, micro: 1, accumulation: 1, sequence: 1}
+batch: {global: 32, micro: 1, accumulation: 1, sequence: 1}
 steps: 1
 arguments: {steps: "{steps}"}
 compile: none

@@ -141,7 +141,7 @@ def test_a_recipe_that_is_only_planned_needs_no_command() -> None:
     text = recipe_text("llama3-8b")
     spec = load_workload(text, "llama3-8b.yaml")
     assert spec.batch.accumulation == 256  # 1,024 sequences on four nodes, of which each is one model
-    (only,) = findings(text.replace("global_size: 1024", "global_size: 1023"))
+    (only,) = findings(text.replace("global: 1024", "global: 1023"))
     assert (only.code, only.line) == ("batch-product", 15)
 
 

@@ -20,7 +20,7 @@ title: My own model
 source: {repository: https://example.com/me/mine.git, commit: 0123456789012345678901234567890123456789}
 script: train.py
 arguments: {lr: 0.001, data: "{data}/mine"}
-batch: {global_size: 64, micro: 2, accumulation: 1, sequence: 128}
+batch: {global: 64, micro: 2, accumulation: 1, sequence: 128}
 steps: 10
 ranks_per_node: {trn1.32xlarge: 32}
 log: {step: 'step (?P<step>\\d+)'}
@@ -87,7 +87,7 @@ def test_all_problems_come_at_once_with_their_lines() -> None:
         ("name: mine", "name: My Model", "name-format", "small letters"),
         ("script: train.py", "script: ../train.py", "path-not-inside", "below the repository"),
         ("script: train.py", "script: /bin/sh", "path-not-inside", "below the repository"),
-        ("global_size: 64", "global_size: 100", "batch-product", "is 64, not 100"),
+        ("global: 64", "global: 100", "batch-product", "is 64, not 100"),
         (r"step (?P<step>\d+)", "step (", "bad-pattern", "no regular expression"),
         (r"step (?P<step>\d+)", "step", "bad-pattern", "needs `step`"),
         (r"step (?P<step>\d+)", r"(?P<step>\d+) (?P<lost>\d)", "bad-pattern", "lost, step"),

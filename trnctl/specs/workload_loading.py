@@ -89,6 +89,7 @@ def _workload(root: Section, batch: Section) -> WorkloadSpec:
         compile=root.choice("compile", ("neuron_parallel_compile", "none"), "neuron_parallel_compile"),
         compile_arguments=root.scalars("compile_arguments"),
         compile_minutes=root.number("compile_minutes", None, minimum=0),
+        graph_neutral=root.texts("graph_neutral"),
         master_port=root.integer("master_port", 2022, minimum=1024, maximum=_LAST_PORT),
         reserved_ports=tuple(int(port) for port in ports.split(",") if port.isdigit()),
         virtualenv=root.text("virtualenv", ""),
@@ -115,7 +116,7 @@ def _source(section: Section) -> Source:
 def _batch(section: Section, data: int) -> Batch:
     """`data` is how many workers see different sequences on the recipe's own nodes; with it, the accumulation follows
     from the global batch where the recipe does not give it."""
-    whole, micro = section.integer("global_size", minimum=1), section.integer("micro", minimum=1)
+    whole, micro = section.integer("global", minimum=1), section.integer("micro", minimum=1)
     accumulation = section.integer("accumulation", None, minimum=1)
     if accumulation is None:
         accumulation = whole // (micro * data) if micro * data else 0
@@ -124,7 +125,7 @@ def _batch(section: Section, data: int) -> Batch:
                 "batch-product",
                 f"micro batches of {micro} on {data} workers with different data do not divide {whole:,}",
                 "Change the global size, the micro batch, or the recipe's `nodes`.",
-                key="global_size",
+                key="global",
             )
             accumulation = 0
     return Batch(whole, micro, accumulation, section.integer("sequence", minimum=1))
@@ -212,8 +213,8 @@ def _check_batch(root: Section, section: Section, spec: WorkloadSpec) -> None:
                 "batch-product",
                 f"micro {batch.micro} × accumulation {batch.accumulation} × {data} workers with different data "
                 f"({spec.nodes} × {name}) is {made:,}, not {batch.global_size:,}",
-                f"Write global_size: {made}, or change one of its factors.",
-                key="global_size",
+                f"Write global: {made}, or change one of its factors.",
+                key="global",
             )
         elif place > 0 and (not data or batch.global_size % (batch.micro * data)):
             root.problem(
