@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,11 @@ echo "$*" >>"$SEEN.sysctl"
 [ "$1" != -n ] || echo 44000
 [ "$1" = -n ] || [ -z "$NO_RIGHT" ]
 """
+# The jobs that live, in the form that cache.py asks for.
+_SQUEUE = 'printf "%s" "$JOBS"'
 _COMPILER = """\
+echo "$*" >>"$SEEN.compiler"
+case $1 in --*) shift ;; esac
 "$@" || exit 1
 sh -c "$COMPILER"
 """
@@ -118,6 +122,7 @@ def make_job_folder(
     environment: Mapping[str, str] | None = None,
     arguments: Mapping[str, str] | None = None,
     notice: str = "",
+    sdk: str = "2.31.1",
 ) -> JobFolder:
     """Render bert-large, or another workload, for two nodes below `mount`, with its code and its tools in place."""
     spec = workload or recipe()
@@ -127,6 +132,7 @@ def make_job_folder(
         folder=str(folder), mount=str(mount), environment=dict(environment or {}), arguments=dict(arguments or {}),
         notice=notice,
     )  # fmt: skip
+    asked = replace(asked, sdk=sdk)
     for file in documents(spec, layout(2, workload=spec), asked):
         (folder / file.name).write_text(file.text)
     code = Path(code_folder(str(mount), spec.source))
@@ -136,7 +142,8 @@ def make_job_folder(
     tools.mkdir()
     for name, text in (("srun", _SRUN), ("torchrun", _TORCHRUN)):
         (tools / name).write_text(f"#!{sys.executable}\n{text}")
-    for name, text in (("scontrol", _SCONTROL), ("sysctl", _SYSCTL), ("neuron_parallel_compile", _COMPILER)):
+    shells = (("scontrol", _SCONTROL), ("sysctl", _SYSCTL), ("neuron_parallel_compile", _COMPILER), ("squeue", _SQUEUE))
+    for name, text in shells:
         (tools / name).write_text(f"#!/bin/sh\n{text}")
     (tools / "sudo").write_text('#!/bin/sh\nshift\nexec "$@"\n')
     for tool in tools.iterdir():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trnctl.errors import ToolError, UsageError
-from trnctl.ports import Instance, JobQueue, Services, Shell
+from trnctl.ports import CompileCache, Instance, JobQueue, Services, Shell
 
 if TYPE_CHECKING:
     from trnctl.adapters.ssh_shell import SshOptions
@@ -117,6 +117,13 @@ class SshDoor:
         from trnctl.render.agent import agent
 
         return SlurmQueue(self.shell(head), agent())
+
+    def cache(self, head: Instance) -> CompileCache:
+        """The compile caches on its shared storage, through the same agent."""
+        from trnctl.adapters.compile_cache import AgentCache
+        from trnctl.render.agent import agent
+
+        return AgentCache(self.shell(head), agent())
 
 
 def _aws_ssh(

@@ -18,7 +18,7 @@ import os
 import re
 import sys
 import zipfile
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 LONGEST_LINE = 2000  # characters of a log line that are searched for a step
@@ -192,7 +192,7 @@ def number(text):
 
 def now():
     """The current time in UTC."""
-    return datetime.now(UTC)
+    return datetime.now(timezone.utc)  # noqa: UP017  Python 3.6 has no datetime.UTC
 
 
 def iso(moment):

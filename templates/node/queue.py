@@ -3,15 +3,16 @@
 It is sent with each call and leaves nothing installed. Standard library only, Python 3.6 and newer, Slurm 22.05 and
 newer; it never asks sacct, because ParallelCluster keeps no accounting without a database.
 
-    python3 -c BOOT VERB < text     VERB is submit, observe, cancel or follow; after this script comes the request, JSON
+    python3 -c BOOT VERB < text     VERB is submit, observe, cancel, follow, look, unlock or prune; after this script,
+                                    and the modules that it imports, comes the request, JSON
 
-Every line of its own starts with `trnctl `, then JSON, so that what a login script prints does no harm. submit, observe
-and cancel answer one line, {"ok": ...} or {"error": {"kind", "message", "said"}}; follow writes one line an event.
+Every line of its own starts with `trnctl `, then JSON, so that what a login script prints does no harm. All verbs
+answer one line, {"ok": ...} or {"error": {"kind", "message", "said"}}, but follow, which writes one line an event.
 
 A run's folder, which it shares with the job scripts:
 
     run.json, *.sbatch          what the submission brought
-    submitted.json              the job ids: {"run", "jobs": {stage: id}, "at", "released"}
+    submitted.json              the job ids: {"run", "jobs": {stage: id}, "at", "released", "compile", "why"}
     not-submitted.json          why the last try was refused: nothing of it is left in the queue
     STAGE.log                   the batch script's output
     logs/STAGE/node-N.log       one log per node
@@ -32,6 +33,9 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+
+import cache
+import tend
 
 SEP = "\x1f"  # no name, reason or comment holds it
 JOB_FORMAT = SEP.join(["%i", "%T", "%r", "%D", "%u", "%P", "%M", "%S", "%N", "%k"])
@@ -175,7 +179,8 @@ def lock(folder):
 
 
 def submit(request):
-    """Write the folder and submit its jobs; the same run is never submitted twice."""
+    """Write the folder and submit its jobs; the same run is never submitted twice. A compile stage whose graphs all lie
+    in the cache is left out."""
     folder = Path(request["folder"])
     for file in request["files"]:
         safe(file["name"])
@@ -189,14 +194,61 @@ def submit(request):
         if done:
             return release(folder, done, request, again=True)
         require_slurm()
+        request, found = without_needless_compile(request)
         alive = {stage: job for job, stage, _ in jobs_of(request["run"])}
         if alive and set(alive) == set(request["stages"]):
             # The jobs are there but their record is not: the first try broke off between the two.
-            return release(folder, record(folder, request["run"], alive), request, again=True)
+            return release(folder, record(folder, request, alive, found), request, again=True)
         if alive:
             call(["scancel", *sorted(alive.values())])
         write_files(folder, request)
-        return release(folder, record(folder, request["run"], submit_stages(folder, request)), request, again=False)
+        jobs = submit_stages(folder, request)
+        return release(folder, record(folder, request, jobs, found), request, again=False)
+
+
+def without_needless_compile(request):
+    """(the request as it is to be carried out, {"compile", "why", "freed"}).
+
+    Before anything waits, locks in the cache that no living job can hold are removed: with one of them the compile job,
+    or the training, would wait without end.
+    """
+    wish = request.get("cache")
+    if not wish:
+        return request, {"compile": "skipped", "why": "", "freed": []}
+    whole, why = cache.verdict(wish["url"], wish["fingerprint"]) if wish["shared"] else (False, "each node has its own")
+    freed = []
+    if not whole and "://" not in wish["url"]:
+        freed, held = free_locks(wish["url"], [Path(request["folder"]).parent])
+        if freed:
+            whole, why = cache.verdict(wish["url"], wish["fingerprint"])
+        elif held:
+            why += f"; {held[0][0].name} is compiled now, perhaps by {cache.named(held[0][1])}"
+    told = [{"graph": module.name, "age_s": round(time.time() - module.locked_at)} for module in freed]
+    if wish["mode"] != "auto":
+        asked = {"force": ("scheduled", "asked for"), "skip": ("skipped", "asked for")}[wish["mode"]]
+        return request, {"compile": asked[0], "why": asked[1], "freed": told}
+    if not whole:
+        return request, {"compile": "scheduled", "why": why, "freed": told}
+    with suppress(OSError):  # its last use; another user's ledger is not ours to touch
+        os.utime(str(Path(wish["url"]) / cache.LEDGER / (wish["fingerprint"] + ".json")))
+    others = {file["name"]: file for file in wish["without"]}
+    files = [others.get(file["name"], file) for file in request["files"] if file["name"] != "compile.sbatch"]
+    stages = [stage for stage in request["stages"] if stage != "compile"]
+    return dict(request, files=files, stages=stages), {"compile": "cached", "why": why, "freed": told}
+
+
+def free_locks(cache_url, runs_folders):
+    """Remove the locks of a cache that nobody can hold; see `cache.free`."""
+    locked = [module for module in cache.walk(Path(cache_url)) if module.locks]
+    return cache.free(locked, cache.users(living_jobs(), runs_folders, cache_url)) if locked else ([], [])
+
+
+def living_jobs():
+    """squeue's lines of all jobs that are not over, as `cache.users` reads them."""
+    code, out, err = call(["squeue", "-h", "-a", "-o", cache.USERS_FORMAT])
+    if code:
+        raise Refused("slurm-down", "squeue failed on the head node.", err)
+    return out
 
 
 def write_files(folder, request):
@@ -239,9 +291,10 @@ def take_back(folder, run, jobs, message, said):
     raise Refused("refused", message, said)
 
 
-def record(folder, run, jobs):
-    """Write the job ids down, before the first job may start."""
-    done = {"run": run, "jobs": jobs, "at": now(), "released": False}
+def record(folder, request, jobs, found):
+    """Write down the job ids, and what was found of the compile stage, before the first job may start."""
+    done = dict(found, run=request["run"], jobs=jobs, at=now(), released=False)
+    done["sbatch_args"] = request.get("sbatch_args", [])
     write_json(folder / "submitted.json", done)
     if (folder / "not-submitted.json").exists():
         (folder / "not-submitted.json").unlink()
@@ -250,13 +303,14 @@ def record(folder, run, jobs):
 
 def release(folder, done, request, again):
     """Let the first job go, unless the user wants it held; also one that a try that broke off has left held."""
-    first = done["jobs"].get(request["stages"][0])
+    first = next((done["jobs"][stage] for stage in STAGES if stage in done["jobs"]), None)
     if first and not request.get("hold") and not done.get("released"):
         code, _, err = call(["scontrol", "release", first])
         if code and not again:
             take_back(folder, done["run"], list(done["jobs"].values()), "Slurm would not release the first job.", err)
         write_json(folder / "submitted.json", dict(done, released=True))
-    return {"run": done["run"], "folder": str(folder), "jobs": done["jobs"], "again": again}
+    answer = {name: done.get(name) for name in ("run", "jobs", "compile", "why", "freed")}
+    return dict(answer, folder=str(folder), again=again)
 
 
 # -------------------------------------------------------------------------------------------------------- observe
@@ -544,11 +598,26 @@ def emit(event):
     sys.stdout.flush()
 
 
+def tended(verb):
+    """A verb of `tend` on the compile caches, which lie beside the runs."""
+
+    def carry_out(request):
+        require_slurm()
+        places = runs_folders(request)
+        return getattr(tend, verb)(request, places, living_jobs())
+
+    return carry_out
+
+
+VERBS = {"submit": submit, "observe": observe, "cancel": cancel, "follow": follow}
+VERBS.update({verb: tended(verb) for verb in ("look", "unlock", "prune")})
+
+
 def main(verb, text):
     """Do one verb; the exit code is 0 when it was done, 3 when it was refused."""
     os.umask(0o022)
     try:
-        answer = {"submit": submit, "observe": observe, "cancel": cancel, "follow": follow}[verb](json.loads(text))
+        answer = VERBS[verb](json.loads(text))
         if answer is not None:
             emit({"ok": answer})
     except Refused as refused:

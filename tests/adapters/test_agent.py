@@ -1,29 +1,40 @@
-"""The script that travels to the head node, as a text."""
+"""The script that travels to the head node, and the modules that go with it, as texts."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
-AGENT = Path(__file__).parents[2] / "templates" / "node" / "queue.py"
+import pytest
+
+from trnctl.render.agent import agent
+
+NODE = Path(__file__).parents[2] / "templates" / "node"
+AGENT = NODE / "queue.py"
+PARTS = pytest.mark.parametrize("part", [AGENT, NODE / "cache.py", NODE / "tend.py"], ids=lambda path: path.stem)
 # What Python 3.6 has; ParallelCluster's oldest head nodes (RHEL 8) have no newer one.
 STANDARD = {"contextlib", "errno", "fcntl", "json", "os", "pathlib", "re", "select", "shutil", "subprocess", "sys"}
-STANDARD |= {"tempfile", "time"}
+STANDARD |= {"tempfile", "time", "calendar"}
+OURS = {"cache", "tend"}
 NEWER_METHODS = {"removeprefix", "removesuffix", "missing_ok", "capture_output", "is_relative_to", "with_stem"}
 
 
-def test_it_is_python_3_6() -> None:
-    tree = ast.parse(AGENT.read_text(), feature_version=(3, 6))
+@PARTS
+def test_it_is_python_3_6(part: Path) -> None:
+    tree = ast.parse(part.read_text(), feature_version=(3, 6))
     names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg}
     assert not names & NEWER_METHODS
 
 
-def test_it_imports_only_what_every_python_has() -> None:
-    tree = ast.parse(AGENT.read_text())
+@PARTS
+def test_it_imports_only_what_every_python_has(part: Path) -> None:
+    tree = ast.parse(part.read_text())
     found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     found |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert found <= STANDARD
+    assert found <= STANDARD | OURS
 
 
 def test_it_never_asks_sacct() -> None:
@@ -34,4 +45,11 @@ def test_it_never_asks_sacct() -> None:
 
 def test_it_survives_every_locale() -> None:
     """Python 3.6 may run in the C locale, where it reads and prints only ASCII."""
-    assert AGENT.read_text().isascii()
+    assert agent().isascii()
+
+
+def test_its_modules_are_there_under_their_own_names() -> None:
+    installed = agent()[: agent().index(AGENT.read_text())]
+    code = f"{installed}import cache, tend; print(tend.cache is cache, cache.__name__, tend.__name__)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.stdout, done.stderr) == ("True cache tend\n", "")

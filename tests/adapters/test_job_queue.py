@@ -21,9 +21,9 @@ from trnctl.adapters.slurm import SlurmQueue
 from trnctl.adapters.ssh_shell import SshShell
 from trnctl.errors import ConnectionLost, NotFoundError, ToolError, UsageError
 from trnctl.ports import File, JobQueue, LogLine, RunOver, Shell, StageState, Submission
+from trnctl.render.agent import agent
 
-AGENT = Path(__file__).parents[2] / "templates" / "node" / "queue.py"
-SCRIPT = AGENT.read_text()
+SCRIPT = agent()
 
 
 class MemoryBench:

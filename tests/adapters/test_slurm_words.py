@@ -6,16 +6,15 @@ from datetime import UTC, datetime
 
 import pytest
 
+from trnctl.adapters.agent import parse_message, sbatch_remedy
 from trnctl.adapters.slurm import (
     parse_duration,
     parse_event,
     parse_jobs,
-    parse_message,
     parse_nodes,
     parse_restarts,
     parse_run,
     parse_time,
-    sbatch_remedy,
 )
 from trnctl.adapters.slurm_states import JOB_STATES, job_state, node_state, reason_in_words
 from trnctl.ports import LogLine, NodeGroup, RunOver, StageState

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tests.fakes.clock import HandWoundClock
 from trnctl.errors import NotFoundError, ToolError
 from trnctl.ports import (
+    Compile,
     FollowEvent,
     Job,
     JobState,
@@ -38,7 +39,8 @@ class InMemoryQueue:
     """A Slurm in memory: stages run one after the other, each for `seconds` of the clock.
 
     `exits` gives the exit code of a run's stage (0 unless told), `prints` its log lines, `results` a run's results.
-    Tests may set `nodes`, and add `others`: jobs that are not ours. `refuses` is what sbatch says to every submission.
+    Tests may set `nodes`, and add `others`: jobs that are not ours. `refuses` is what sbatch says to every submission,
+    `cached` are fingerprints whose graphs all lie compiled in the cache.
     """
 
     def __init__(self, clock: HandWoundClock | None = None, seconds: float = 60) -> None:
@@ -51,6 +53,7 @@ class InMemoryQueue:
         self.nodes: tuple[NodeGroup, ...] = (NodeGroup("compute1", "powered-down", 16, "compute1-dy-i1-[1-16]"),)
         self.others: list[Job] = []
         self.refuses = ""
+        self.cached: set[str] = set()
         self.submissions: list[Submission] = []
         self._runs: dict[str, _Run] = {}
         self._last_id = 0
@@ -58,9 +61,14 @@ class InMemoryQueue:
     def submit(self, submission: Submission) -> Submitted:
         """Take the run on, once."""
         self.submissions.append(submission)
+        wish = submission.cache
+        cached = wish is not None and wish.mode == "auto" and wish.fingerprint in self.cached
+        if cached:
+            submission = replace(submission, stages=tuple(one for one in submission.stages if one != "compile"))
+        compiling: Compile = "cached" if cached else "scheduled" if "compile" in submission.stages else "skipped"
         known = self._runs.get(submission.run)
         if known:
-            return Submitted(submission.run, known.submission.folder, dict(known.jobs), again=True)
+            return Submitted(submission.run, known.submission.folder, dict(known.jobs), again=True, compile=compiling)
         if self.refuses:
             raise ToolError(
                 f"Slurm refused the {submission.stages[0]} job. It said: {self.refuses}",
@@ -71,7 +79,7 @@ class InMemoryQueue:
             self._last_id += 1
             jobs[stage] = str(self._last_id)
         self._runs[submission.run] = _Run(submission, jobs, self.clock.now())
-        return Submitted(submission.run, submission.folder, dict(jobs))
+        return Submitted(submission.run, submission.folder, dict(jobs), compile=compiling)
 
     def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
         """Jobs, nodes and runs as they are now."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.fakes.account import InMemoryCloud, InMemoryProvisioner
+from tests.fakes.cache import InMemoryCache
 from tests.fakes.clock import HandWoundClock
 from tests.fakes.holdings import InMemoryAccount
 from tests.fakes.queue import InMemoryQueue
 from tests.fakes.shell import ScriptedShell
-from trnctl.ports import Instance, JobQueue, Services, Shell
+from trnctl.ports import CompileCache, Instance, JobQueue, Services, Shell
 
 
 @dataclass
 class InMemoryHead:
-    """The head node's door: always the same queue and shell; `asked` lists the instances that were asked for."""
+    """The head node's door: always the same queue, shell and caches; `asked` lists the instances asked for."""
 
     queue_behind: JobQueue
     shell_behind: Shell
+    cache_behind: CompileCache
     asked: list[Instance] = field(default_factory=list)
 
     def shell(self, head: Instance) -> Shell:
@@ -29,6 +31,11 @@ class InMemoryHead:
         """The queue on the head node."""
         self.asked.append(head)
         return self.queue_behind
+
+    def cache(self, head: Instance) -> CompileCache:
+        """The compile caches beside it."""
+        self.asked.append(head)
+        return self.cache_behind
 
 
 class World:
@@ -42,7 +49,8 @@ class World:
         self.queue = InMemoryQueue(self.clock)
         self.local = ScriptedShell()
         self.head_shell = ScriptedShell()
-        self.head = InMemoryHead(self.queue, self.head_shell)
+        self.cache = InMemoryCache(self.clock)
+        self.head = InMemoryHead(self.queue, self.head_shell, self.cache)
         self._mount_prefix, self._notice = mount_prefix, notice
 
     def services(self) -> Services:

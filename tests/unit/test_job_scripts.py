@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import tempfile
 import time
@@ -9,6 +10,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -40,7 +42,7 @@ def test_training_starts_torchrun_on_the_script_itself(job: JobFolder) -> None:
     assert seen["argv"][5] == recipe().script
     assert f"--output_dir={job.folder}/checkpoints" in seen["argv"]
     assert seen["folder"] == code_folder(str(job.mount), recipe().source)
-    assert seen["environment"]["NEURON_COMPILE_CACHE_URL"] == f"{job.mount}/trnctl/cache"
+    assert seen["environment"]["NEURON_COMPILE_CACHE_URL"] == f"{job.mount}/trnctl/cache/trn1/2.31.1"
     assert seen["environment"]["SRUN_CPUS_PER_TASK"] == "128"
     ended = job.record("ended/train.json")
     assert (ended["stage"], ended["exit_code"], ended["node_list"]) == ("train", 0, "n-[1-2]")
@@ -195,22 +197,40 @@ def test_the_users_variables_reach_the_workers_and_nothing_else(tmp_path: Path) 
 
 def test_the_user_may_name_another_cache(tmp_path: Path) -> None:
     job = make_job_folder(tmp_path, environment={"NEURON_COMPILE_CACHE_URL": "s3://mine/cache"})
-    code, said = job.run("compile")
+    code, said = job.run("compile", COMPILER=SUMMARY.format(failed=0))
     assert (code, "the cache s3://mine/cache is no folder" in said) == (0, True)
     assert job.seen()["environment"]["NEURON_COMPILE_CACHE_URL"] == "s3://mine/cache"
     assert job.record("run.json")["cache"] == "s3://mine/cache"
 
 
-COMPILED = """
-module=$NEURON_COMPILE_CACHE_URL/neuronxcc-2.26.1+abc/MODULE_{name}
-mkdir -p $module; touch $module/model.hlo_module.pb $module/{left}
+SUMMARY = """
 echo '||NEURON_PARALLEL_COMPILE||: Total graphs: 1'
+echo "||NEURON_PARALLEL_COMPILE||: Total successful compilations: $((1 - {failed}))"
 echo '||NEURON_PARALLEL_COMPILE||: Total failed compilations: {failed}'
 """
+GRAPH = """
+module=$NEURON_COMPILE_CACHE_URL/neuronxcc-2.26.1+abc/MODULE_{name}
+mkdir -p $module
+echo "||NEURON_CC_WRAPPER||: Call compiler with cmd: neuronx-cc compile $module/model.hlo_module.pb"
+rm -f $module/*
+for file in model.hlo_module.pb {left}; do echo x >$module/$file; done
+"""
+COMPILED = GRAPH + SUMMARY
+WHOLE = "model.neff model.done"
 
 
-def test_a_compile_stage_passes_when_every_graph_did(job: JobFolder) -> None:
-    code, said = job.run("compile", COMPILER=COMPILED.format(name="1+a", left="model.neff", failed=0))
+def cache(job: JobFolder) -> Path:
+    return job.mount / "trnctl/cache/trn1/2.31.1"
+
+
+def ledger(job: JobFolder) -> dict[str, Any]:
+    (path,) = (cache(job) / "ledger").glob("*.json")
+    assert path.stem == job.record("run.json")["fingerprint"]
+    return dict(json.loads(path.read_text()))
+
+
+def test_a_compile_stage_passes_when_every_graph_did_and_tells_runs_to_come(job: JobFolder) -> None:
+    code, said = job.run("compile", COMPILER=COMPILED.format(name="1+a", left=WHOLE, failed=0))
     assert code == 0, said
     assert "--steps_this_run=5" in job.seen()["argv"]
     ended = job.record("ended/compile.json")
@@ -218,20 +238,141 @@ def test_a_compile_stage_passes_when_every_graph_did(job: JobFolder) -> None:
     results = job.record("results.json")
     assert results["compile_s"] is not None
     assert results["complete"] is False
+    told = ledger(job)
+    assert (told["state"], told["graphs"]) == ("complete", ["neuronxcc-2.26.1+abc/MODULE_1+a"])
+    assert (told["workload"], told["nodes"], told["run"]) == ("bert-large", 2, "bert-large-1129-a3f")
+    assert told["bytes"] == 2
 
 
 def test_a_failed_graph_fails_the_stage_although_the_compiler_ends_with_0(job: JobFolder) -> None:
     code, said = job.run("compile", COMPILER=COMPILED.format(name="12+ab", left="model.log", failed=1))
     assert code == 70
-    log = f"{job.mount}/trnctl/cache/neuronxcc-2.26.1+abc/MODULE_12+ab/model.log"
+    log = f"{cache(job)}/neuronxcc-2.26.1+abc/MODULE_12+ab/model.log"
     assert f"trnctl: graph failed: MODULE_12+ab (log {log})\n" in said
-    assert job.record("ended/compile.json")["failed_graphs"] == [{"graph": "MODULE_12+ab", "log": log}]
+    assert job.record("ended/compile.json")["failed_graphs"] == [
+        {"graph": "MODULE_12+ab", "log": log, "state": "failed"}
+    ]
+    assert (ledger(job)["state"], ledger(job)["failed"]) == ("partial", ["MODULE_12+ab"])
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ("", "is not compiled"),
+        ("model.neff", "is damaged"),
+        ("model.neff model.done model.hlo_module.pb.lock", "is locked"),
+    ],
+)
+def test_a_summary_that_says_all_is_well_is_not_believed_against_the_cache(
+    tmp_path: Path, left: str, told: str
+) -> None:
+    job = make_job_folder(tmp_path)
+    gate = job.folder / "gate.py"
+    gate.write_text(gate.read_text().replace("PATIENCE_S = 1800", "PATIENCE_S = 0.1"))
+    code, said = job.run("compile", COMPILER=COMPILED.format(name="1+a", left=left, failed=0))
+    assert (code, f"graph failed: MODULE_1+a: it {told}" in said) == (70, True), said
+    assert ledger(job)["state"] == "partial"
+
+
+def test_a_graph_that_another_run_compiles_is_waited_for(job: JobFolder) -> None:
+    others = "(sleep 1; rm $module/model.hlo_module.pb.lock) &"
+    locked = GRAPH.format(name="1+a", left=f"{WHOLE} model.hlo_module.pb.lock") + others + SUMMARY.format(failed=0)
+    code, said = job.run("compile", COMPILER=locked)
+    assert (code, ledger(job)["state"]) == (0, "complete"), said
+
+
+def test_a_compiler_that_says_nothing_did_nothing(job: JobFolder) -> None:
+    code, said = job.run("compile", COMPILER="true")
+    assert (code, "said neither that it compiled nor that there was nothing to do" in said) == (70, True)
+    code, said = job.run("compile", COMPILER="echo 'No todo hlos found in cache or hlo_tasklist'")
+    assert code == 0, said
+    assert not (cache(job) / "ledger").exists(), "no log names a graph, and nothing can be promised to runs to come"
+
+
+def test_graphs_that_the_summary_forgets_fail_the_stage(job: JobFolder) -> None:
+    wrong = SUMMARY.format(failed=0).replace("Total graphs: 1", "Total graphs: 3")
+    code, said = job.run("compile", COMPILER=GRAPH.format(name="1+a", left=WHOLE) + wrong)
+    assert (code, "of 3 graphs only 1 are said to have compiled" in said) == (70, True)
 
 
 def test_a_compilers_own_exit_code_is_kept(job: JobFolder) -> None:
     failing = COMPILED.format(name="12+ab", left="model.log", failed=1) + "exit 5"
     code, said = job.run("compile", COMPILER=failing)
     assert (code, "graph failed: MODULE_12+ab" in said) == (5, True)
+
+
+def test_a_compiler_that_was_killed_for_memory_is_tried_again_with_fewer_at_once(job: JobFolder) -> None:
+    """The kernel kills the first try, which leaves its lock; the second has what it needs."""
+    marker = job.mount / "tried"
+    first = GRAPH.format(name="1+a", left="model.log x.lock") + "echo 'RuntimeError: neuronx-cc failed with -9'; exit 1"
+    second = COMPILED.format(name="1+a", left=WHOLE, failed=0)
+    code, said = job.run("compile", COMPILER=f"if [ ! -e {marker} ]; then touch {marker}; {first}\nfi\n{second}")
+    assert code == 0, said
+    assert "compiled once more, at most 2 at a time" in said
+    tries = (job.mount / "seen.json.compiler").read_text().splitlines()
+    assert [line.startswith("--num_parallel=2 torchrun ") for line in tries] == [False, True]
+    assert ledger(job)["state"] == "complete"
+
+
+def test_a_compiler_that_is_killed_again_fails_the_stage(job: JobFolder) -> None:
+    code, said = job.run("compile", COMPILER="kill -9 $PPID")
+    assert (code, "the compiler was killed again, with 2 at a time" in said) == (137, True), said
+    assert len((job.mount / "seen.json.compiler").read_text().splitlines()) == 2
+
+
+def locked(job: JobFolder) -> Path:
+    module = cache(job) / "neuronxcc-2.26.1+abc/MODULE_1+a"
+    module.mkdir(parents=True)
+    lock = module / "model.hlo_module.pb.lock"
+    lock.touch()
+    return lock
+
+
+@pytest.mark.parametrize("stage", ["compile", "train"])
+def test_a_lock_that_nobody_can_hold_is_removed_before_anything_waits(job: JobFolder, stage: str) -> None:
+    lock = locked(job)
+    own = "7\x1fRUNNING\x1f2020-01-01T00:00:00\x1fubuntu\x1ftrnctl:bert-large-1129-a3f:compile\n"
+    _, said = job.run(stage, JOBS=own, COMPILER=COMPILED.format(name="1+a", left=WHOLE, failed=0))
+    assert "MODULE_1+a had the lock of a compiler that no longer runs; it is removed" in said
+    assert not lock.exists()
+
+
+@pytest.mark.parametrize("comment", ["(null)", "trnctl:another:compile"])
+def test_a_lock_that_a_running_job_may_hold_stays(job: JobFolder, comment: str) -> None:
+    lock = locked(job)
+    other = job.folder.parent / "another"
+    other.mkdir()
+    (other / "run.json").write_text(json.dumps({"cache": str(cache(job))}))
+    jobs = f"8\x1fRUNNING\x1f2020-01-01T00:00:00\x1fubuntu\x1f{comment}\n"
+    _, said = job.run("train", JOBS=jobs)
+    assert "MODULE_1+a is locked, perhaps by" in said
+    assert lock.exists()
+
+
+@pytest.mark.parametrize(
+    "job_line",
+    [
+        "8\x1fRUNNING\x1f2100-01-01T00:00:00\x1fubuntu\x1f(null)",  # it began after the lock
+        "8\x1fPENDING\x1fN/A\x1fubuntu\x1f(null)",
+        "8\x1fRUNNING\x1f2020-01-01T00:00:00\x1fubuntu\x1ftrnctl:elsewhere:train",
+    ],
+)
+def test_who_cannot_hold_a_lock(job: JobFolder, job_line: str) -> None:
+    lock = locked(job)
+    other = job.folder.parent / "elsewhere"
+    other.mkdir()
+    (other / "run.json").write_text(json.dumps({"cache": "/fsx/another/cache"}))
+    job.run("train", JOBS=f"{job_line}\n")
+    assert not lock.exists()
+
+
+def test_under_an_old_release_each_node_has_a_cache_of_its_own(tmp_path: Path) -> None:
+    job = make_job_folder(tmp_path, sdk="2.20.2")
+    code, said = job.run("compile", COMPILER=COMPILED.format(name="1+a", left=WHOLE, failed=0))
+    assert code == 0, said
+    own = f"{job.mount}/trnctl/cache/trn1/2.20.2/hosts/n-1"
+    assert job.seen()["environment"]["NEURON_COMPILE_CACHE_URL"] == own
+    assert job.record("run.json")["cache_shared"] is False
 
 
 HOSTILE = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=30) | st.sampled_from(

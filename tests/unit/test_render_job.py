@@ -13,7 +13,7 @@ from tests.conftest import Snapshot
 from tests.recipes import layout, recipe, request
 from trnctl.errors import UsageError
 from trnctl.ports import File
-from trnctl.render.job import JobRequest, cache_folder, code_folder, documents
+from trnctl.render.job import JobRequest, code_folder, documents
 from trnctl.specs.workload import Checkpoint, Scaling, Source, WorkloadSpec
 
 CASES: list[tuple[int, Scaling]] = [(1, "strong"), (4, "strong"), (16, "strong"), (16, "weak")]
@@ -51,10 +51,14 @@ def test_bert_large(nodes: int, scaling: Scaling, stage: str, snapshot: Snapshot
 
 
 def test_a_run_has_its_scripts_and_its_manifest() -> None:
-    assert list(files()) == ["run.json", "compile.sbatch", "train.sbatch", "gate.py", "results.py"]
-    for asked, spec in [(request(compile=False), recipe()), (request(), replace(recipe(), compile="none"))]:
+    assert list(files()) == ["run.json", "compile.sbatch", "train.sbatch", "gate.py", "cache.py", "results.py"]
+    skipped, none = ["run.json", "train.sbatch", "cache.py", "results.py"], ["run.json", "train.sbatch", "results.py"]
+    for asked, spec, names in [
+        (request(compile=False), recipe(), skipped),
+        (request(), replace(recipe(), compile="none"), none),
+    ]:
         made = files(asked=asked, workload=spec)
-        assert list(made) == ["run.json", "train.sbatch", "results.py"]
+        assert list(made) == names
         assert json.loads(made["run.json"].text)["stages"] == ["train"]
 
 
@@ -119,7 +123,9 @@ def test_the_manifest_tells_what_the_run_is() -> None:
     assert told["layout"]["accumulation"] == 2
     assert (told["steps"], told["unit"], told["nodes"], told["queue"]) == (100, "seq/s", 16, "compute1")
     assert told["stages"] == ["compile", "train"]
-    assert told["cache"] == "/fsx/trnctl/cache"
+    assert told["cache"] == "/fsx/trnctl/cache/trn1/2.31.1"
+    assert "shared by all nodes" in told["cache_why"]
+    assert len(told["fingerprint"]) == 12
     assert told["notice"] == "Emulated."
     assert re.search(told["log_pattern"], "LOG x - (0, 3) step_loss : 9.1 learning_rate : 1e-05 throughput : 2.0 ")
     assert "published strong-scaling rate" in told["expected"]["basis"]
@@ -171,4 +177,3 @@ def test_percent_signs_of_a_folder_are_no_placeholders_of_slurm() -> None:
 )
 def test_where_the_code_lies(repository: str, path: str, folder: str) -> None:
     assert code_folder("/fsx", Source(repository, "0123456789abcdef", path)) == folder
-    assert cache_folder("/fsx") == "/fsx/trnctl/cache"

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, script: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-I", str(folder / script), *words],
+        [sys.executable, "-E", "-s", str(folder / script), *words],
         capture_output=True, text=True, timeout=30, check=False, env={**environment, "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
 
@@ -47,13 +47,15 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["job/results.py", "job/gate.py"])
+@pytest.mark.parametrize("name", ["job/results.py", "job/gate.py", "node/cache.py"])
 def test_old_pythons_can_read_the_scripts(name: str) -> None:
     tree = ast.parse(templates.read(name), feature_version=(3, 6))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported <= set(sys.stdlib_module_names)
+    assert imported <= {*sys.stdlib_module_names, "cache"}
     assert "__future__" not in imported, "annotations from the future are younger than 3.6"
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert "UTC" not in names, "datetime.UTC is younger than 3.6"
 
 
 def test_a_run_that_did_not_begin_has_the_plan_and_nulls(folder: Path) -> None:
@@ -168,7 +170,9 @@ def test_checkpoints_are_told_oldest_first_and_half_ones_as_such(folder: Path) -
 # ------------------------------------------------------------------------------------------------ gate.py
 
 START = "trnctl: stage compile starts on n-1, node 0 of 4, master 10.0.0.1\n"
-SUMMARY = "||NEURON_PARALLEL_COMPILE||: Total graphs: 3\n||NEURON_PARALLEL_COMPILE||: Total failed compilations: {}\n"
+SUMMARY = "||NEURON_PARALLEL_COMPILE||: Total graphs: 3\n"
+SUMMARY += "||NEURON_PARALLEL_COMPILE||: Total successful compilations: {}\n"
+SUMMARY += "||NEURON_PARALLEL_COMPILE||: Total failed compilations: {}\n"
 
 
 def graph(cache: Path, name: str, *files: str, version: str = "neuronxcc-2.26.1+ab", age: float = 0) -> Path:
@@ -181,7 +185,7 @@ def graph(cache: Path, name: str, *files: str, version: str = "neuronxcc-2.26.1+
 
 def gate(folder: Path, cache: Path | str, log: str, *, node: int = 0) -> tuple[int, list[str], list[dict[str, str]]]:
     write(folder / f"logs/compile/node-{node}.log", log)
-    done = run(folder, "gate.py", str(time.time() - 60), str(cache))
+    done = run(folder, "gate.py", str(time.time() - 60), str(cache), "0")
     assert done.stderr == ""
     failed = json.loads((folder / "logs/compile/failed-graphs.json").read_text())
     return done.returncode, done.stdout.splitlines(), failed
@@ -190,38 +194,38 @@ def gate(folder: Path, cache: Path | str, log: str, *, node: int = 0) -> tuple[i
 def test_all_graphs_compiled(folder: Path) -> None:
     cache = folder / "cache"
     graph(cache, "MODULE_1+a", "model.hlo_module.pb", "model.neff", "model.done")
-    graph(cache, "MODULE_2+a", "model.log", "model.neff")
-    assert gate(folder, cache, START + SUMMARY.format(0)) == (0, [], [])
+    graph(cache, "MODULE_2+a", "model.log", "model.neff", "model.done")
+    assert gate(folder, cache, START + SUMMARY.format(3, 0)) == (0, [], [])
 
 
 def test_a_graph_with_a_log_and_no_result_fails_whatever_the_summary_says(folder: Path) -> None:
     cache = folder / "cache"
     one = graph(cache, "MODULE_12+ab", "model.hlo_module.pb", "model.log")
     two = graph(cache, "MODULE_9+ab", "model.log")
-    code, said, failed = gate(folder, cache, START + SUMMARY.format(0))
+    code, said, failed = gate(folder, cache, START + SUMMARY.format(3, 0))
     assert code == 1
     assert said == [
         f"trnctl: graph failed: MODULE_12+ab (log {one}/model.log)",
         f"trnctl: graph failed: MODULE_9+ab (log {two}/model.log)",
     ]
     assert failed == [
-        {"graph": "MODULE_12+ab", "log": f"{one}/model.log"}, {"graph": "MODULE_9+ab", "log": f"{two}/model.log"},
-    ]  # fmt: skip
+        {"graph": "MODULE_12+ab", "log": f"{one}/model.log", "state": "failed"},
+        {"graph": "MODULE_9+ab", "log": f"{two}/model.log", "state": "failed"},
+    ]
 
 
 def test_a_summary_that_counts_failures_is_enough(folder: Path) -> None:
-    code, said, failed = gate(folder, folder / "cache", START + SUMMARY.format(2), node=3)
+    code, said, failed = gate(folder, folder / "cache", START + SUMMARY.format(1, 2), node=3)
     assert (code, failed) == (1, [])
-    assert said == [
-        f"trnctl: failed compilations: 2, and the cache holds no log of them (log {folder}/logs/compile/node-3.log)"
-    ]
+    assert said == [f"trnctl: failed compilations: 2 (log {folder}/logs/compile/node-3.log)"]
 
 
 def test_other_runs_and_other_compilers_are_not_ours(folder: Path) -> None:
     cache = folder / "cache"
     graph(cache, "MODULE_1+a", "model.log", age=3600)
     graph(cache, "MODULE_2+a", "model.log", version="neuronxcc-2.20.0+cd")
-    log = START + "compiling with neuronxcc-2.26.1+ab/MODULE_5+a\n" + SUMMARY.format(0)
+    graph(cache, "MODULE_5+a", "model.neff", "model.done")
+    log = START + "compiling with neuronxcc-2.26.1+ab/MODULE_5+a\n" + SUMMARY.format(3, 0)
     assert gate(folder, cache, log) == (0, [], [])
 
 
@@ -233,11 +237,11 @@ def test_an_old_failure_that_this_run_met_in_the_cache_is_ours(folder: Path) -> 
 
 
 def test_what_an_earlier_attempt_said_does_not_count(folder: Path) -> None:
-    log = START + SUMMARY.format(2) + START + SUMMARY.format(0)
+    log = START + SUMMARY.format(1, 2) + START + SUMMARY.format(3, 0)
     assert gate(folder, folder / "cache", log) == (0, [], [])
 
 
 def test_a_cache_in_s3_is_told_and_the_summary_judged(folder: Path) -> None:
-    code, said, _ = gate(folder, "s3://bucket/cache", START + SUMMARY.format(0))
+    code, said, _ = gate(folder, "s3://bucket/cache", START + SUMMARY.format(3, 0))
     assert (code, len(said)) == (0, 1)
-    assert gate(folder, "s3://bucket/cache", START + SUMMARY.format(1))[0] == 1
+    assert gate(folder, "s3://bucket/cache", START + SUMMARY.format(2, 1))[0] == 1

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
+from typing import Literal
 
 from trnctl.errors import NotFoundError, RefusedError, UsageError
 from trnctl.plan.estimate import Estimate, estimate
@@ -15,11 +16,12 @@ from trnctl.plan.layout import Layout, check_queue
 from trnctl.plan.outlook import admit
 from trnctl.plan.proposal import propose, ranks_on
 from trnctl.plan.software import refuse_software
-from trnctl.ports import File, Instance, Services, Stage, Submission
-from trnctl.render.job import JobRequest, documents
+from trnctl.ports import CacheWish, File, Instance, Services, Stage, Submission
+from trnctl.render.job import JobRequest, documents, fingerprint_of, place_of_cache, without_compile
 from trnctl.specs.cluster import ClusterSpec, Queue
 from trnctl.specs.workload import Scaling, WorkloadSpec
 
+CompileWord = Literal["auto", "force", "skip"]
 _RUN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
@@ -35,7 +37,7 @@ class Wishes:
     environment: Mapping[str, str] | None = None  # --env K=V
     exclude: str | None = None
     time_limit: str | None = None
-    compile: str = "auto"  # auto | force | skip
+    compile: CompileWord = "auto"
     hold: bool = False
     force: bool = False  # overrule what the plan forbids
     sbatch_args: Sequence[str] = ()
@@ -51,7 +53,7 @@ class SubmitPlan:
     layout: Layout
     estimate: Estimate
     submission: Submission
-    compile: str  # scheduled | skipped
+    compile: str  # scheduled (unless the head node finds all graphs in the cache) | skipped
 
     @property
     def run(self) -> str:
@@ -130,10 +132,25 @@ def plan_submit(
         stages=stages(files),
         sbatch_args=tuple(wishes.sbatch_args),
         hold=wishes.hold,
+        cache=_cache_wish(workload, layout, request, wishes.compile),
     )
     compiles = "compile" in submission.stages
     guess = estimate(workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles)
     return SubmitPlan(workload, queue, instance_type, layout, guess, submission, "scheduled" if compiles else "skipped")
+
+
+def _cache_wish(workload: WorkloadSpec, layout: Layout, request: JobRequest, mode: CompileWord) -> CacheWish | None:
+    """What the head node needs to tell whether the compile stage is needed; None for what is never compiled ahead."""
+    if workload.compile == "none":
+        return None
+    place = place_of_cache(workload, request)
+    return CacheWish(
+        url=place.url,
+        fingerprint=fingerprint_of(workload, layout, request).key,
+        shared=place.shared,
+        mode=mode,
+        without=tuple((file.name, file.text) for file in without_compile(workload, layout, request)),
+    )
 
 
 def stages(files: Sequence[File]) -> tuple[Stage, ...]:

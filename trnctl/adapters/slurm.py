@@ -1,23 +1,25 @@
 """Slurm on the head node: one Shell call per question, answered by the script that travels with it.
 
-The script is `templates/node/queue.py`; it sends what Slurm printed as it is. The functions that read it are pure.
+The script sends what Slurm printed as it is. The functions that read it are pure.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from trnctl.adapters.agent import Agent, slurm_down
 from trnctl.adapters.slurm_states import job_state, node_state, reason_in_words
-from trnctl.errors import ConnectionLost, NotFoundError, ToolError, TrnctlError, UsageError
+from trnctl.errors import ConnectionLost
 from trnctl.ports import (
-    CommandFailed,
-    Completed,
+    CacheWish,
+    Compile,
     FollowEvent,
     Job,
+    Lock,
     LogLine,
     NodeGroup,
     QueuePicture,
@@ -30,23 +32,16 @@ from trnctl.ports import (
     Submitted,
 )
 
-# Reads the script's length, then the script, from stdin; what is left there is the request. So neither of them meets
-# the limit on the length of an argument (128 KiB), and the process list on the head node stays readable.
-_BOOT = "import sys; b = sys.stdin.buffer; n = int(b.readline()); exec(compile(b.read(n), 'queue.py', 'exec'))"
-# The system's own python3 comes first: one that a user has put on PATH may be anything, and slow to start.
-_START = 'exec "$(command -v /usr/bin/python3 || command -v python3 || echo python3)" -I -c "$0" "$1"'
 _SEPARATOR = "\x1f"
-_MARK = "trnctl "
 _LONG = 10 * 365 * 86400  # seconds; Slurm prints the time since 1970 for a job that never started
 _RECONNECTS = 3
 
 
 class SlurmQueue:
-    """The JobQueue behind a Shell. `script` is the text of `templates/node/queue.py`."""
+    """The JobQueue behind a Shell. `script` is the program that `render.agent` makes."""
 
     def __init__(self, shell: Shell, script: str) -> None:
-        self._shell = shell
-        self._script = script
+        self._agent = Agent(shell, script)
 
     def submit(self, submission: Submission) -> Submitted:
         """Write the folder and submit its jobs; see `ports.JobQueue.submit`.
@@ -61,15 +56,19 @@ class SlurmQueue:
             "stages": list(submission.stages),
             "sbatch_args": list(submission.sbatch_args),
             "hold": submission.hold,
+            "cache": _wish(submission.cache) if submission.cache else None,
         }
         try:
-            answer = self._ask("submit", request, timeout=300)
+            answer = self._agent.ask("submit", request, timeout=300)
         except ConnectionLost as error:
             if not error.reached:
                 raise
-            answer = self._ask("submit", request, timeout=300)
+            answer = self._agent.ask("submit", request, timeout=300)
         jobs = cast("Mapping[Stage, str]", dict(answer["jobs"]))
-        return Submitted(answer["run"], answer["folder"], jobs, bool(answer["again"]))
+        freed = tuple(Lock(graph=one["graph"], age_s=one["age_s"]) for one in answer.get("freed") or ())
+        compiling = cast("Compile", answer.get("compile") or "skipped")
+        why = answer.get("why") or ""
+        return Submitted(answer["run"], answer["folder"], jobs, bool(answer["again"]), compiling, why, freed)
 
     def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
         """Jobs, nodes and runs; see `ports.JobQueue.observe`. Jobs that ended some minutes ago are still among them.
@@ -77,7 +76,7 @@ class SlurmQueue:
         Raises ToolError when Slurm's controller does not answer.
         """
         request = {"runs_folder": runs_folder, "run": run, "newest": newest, "tail_bytes": tail_bytes}
-        answer = self._ask("observe", request, timeout=60)
+        answer = self._agent.ask("observe", request, timeout=60)
         if answer["slurm"] != "up":
             raise slurm_down(answer["said"])
         return QueuePicture(
@@ -90,7 +89,7 @@ class SlurmQueue:
 
     def cancel(self, run: str, runs_folder: str) -> list[str]:
         """Cancel all jobs of a run; see `ports.JobQueue.cancel`. Raises NotFoundError when there is no such run."""
-        return list(self._ask("cancel", {"run": run, "runs_folder": runs_folder}, timeout=120)["cancelled"])
+        return list(self._agent.ask("cancel", {"run": run, "runs_folder": runs_folder}, timeout=120)["cancelled"])
 
     def follow(
         self,
@@ -130,118 +129,12 @@ class SlurmQueue:
 
     def _events(self, request: dict[str, Any]) -> Iterator[FollowEvent]:
         """One connection's events; keeps in `request` from where another one would go on."""
-        try:
-            for line in self._shell.stream(_command("follow"), stdin=self._stdin(request)):
-                message = parse_message(line)
-                if message is None:
-                    continue
-                if "error" in message:
-                    raise refusal(message["error"])
-                event = parse_event(message)
-                if event is not None:
-                    yield event
-                if "next" in message:
-                    request["offsets"][message["log"]] = message["next"]
-        except CommandFailed as error:
-            raise _no_answer("follow", error.completed) from error
-
-    def _ask(self, verb: str, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
-        done = self._shell.run(_command(verb), stdin=self._stdin(request), timeout=timeout)
-        return parse_reply(verb, done)
-
-    def _stdin(self, request: Mapping[str, Any]) -> str:
-        return f"{len(self._script.encode())}\n{self._script}{json.dumps(request)}"
-
-
-def _command(verb: str) -> list[str]:
-    return ["/bin/sh", "-c", _START, _BOOT, verb]
-
-
-def parse_message(line: str) -> dict[str, Any] | None:
-    """One line of the script's protocol; None for what a login script or a banner printed."""
-    if not line.startswith(_MARK):
-        return None
-    try:
-        found = json.loads(line[len(_MARK) :])
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def parse_reply(verb: str, done: Completed) -> dict[str, Any]:
-    """The answer among the lines of stdout. Raises what the script refused with, ToolError when there is no answer."""
-    messages = [message for line in done.stdout.splitlines() if (message := parse_message(line))]
-    for message in reversed(messages):
-        if "error" in message:
-            raise refusal(message["error"])
-        if "ok" in message:
-            return cast("dict[str, Any]", message["ok"])
-    raise _no_answer(verb, done)
-
-
-def _no_answer(verb: str, done: Completed) -> ToolError:
-    words = [line for line in done.stderr.splitlines() if line.strip()] or ["(nothing)"]
-    if done.returncode == 127 or "python3: not found" in done.stderr:
-        return ToolError(
-            f"The head node has no python3. It said: {words[-1].strip()}",
-            remedy="Install python3 on the head node: trnctl ssh -- sudo apt-get install -y python3.",
-        )
-    return ToolError(
-        f"The head node gave no answer to {verb} (exit code {done.returncode}). It said: {words[-1].strip()}",
-        remedy="Look at the head node: trnctl ssh -- 'python3 --version; sinfo'. Then run the command again.",
-    )
-
-
-def slurm_down(said: str) -> ToolError:
-    """Slurm's controller does not answer; the rest of the head node does."""
-    return ToolError(
-        f"Slurm's controller does not answer on the head node. It said: {' '.join(said.split())}",
-        remedy="Look at it there: trnctl ssh -- sudo systemctl status slurmctld. Running jobs go on without it.",
-    )
-
-
-_REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
-    "no-run": (NotFoundError, "List the runs: trnctl runs."),
-    "no-folder": (ToolError, "Look at the file system there, it may be full or gone: trnctl ssh -- df -h."),
-    "no-slurm": (ToolError, "The head node may still be configured: wait, then run trnctl status."),
-    "bad-request": (UsageError, "Use plain names: letters, digits, dots, dashes; no folder above."),
-    "busy": (ToolError, "Wait for the other one, then run the command again: it will not submit twice."),
-}
-
-
-def refusal(error: Mapping[str, str]) -> TrnctlError:
-    """The script's refusal as one of our errors."""
-    kind, message, said = error.get("kind", ""), error.get("message", ""), " ".join(error.get("said", "").split())
-    full = f"{message} It said: {said}" if said else message
-    if kind == "slurm-down":
-        return slurm_down(said or message)
-    if kind == "refused":
-        return ToolError(full, remedy=sbatch_remedy(said))
-    unknown = (ToolError, "This is a fault in trnctl: please report it with the command that you ran.")
-    found, remedy = _REFUSALS.get(kind, unknown)
-    return found(full, remedy=remedy)
-
-
-# sbatch's own words (22.05 to 25.11), and what to do about them.
-_SBATCH: tuple[tuple[str, str], ...] = (
-    (r"invalid partition", "Name a queue that exists: trnctl status shows them; -p/--queue chooses one."),
-    (r"node configuration is not available", "Ask for fewer nodes, or raise max_count in trnctl.yaml and update."),
-    (r"more nodes than|Node count specification|PartitionNodeLimit", "Ask for fewer nodes, or raise max_count."),
-    (r"time limit", "Ask for less time with --time, or raise the queue's MaxTime."),
-    (r"partition.*(down|inactive|state)", "Start the fleet: trnctl cluster fleet start."),
-    (r"Memory specification", "Leave --mem out: this cluster does not schedule memory."),
-    (r"invalid account|account/partition", "Leave --account out, or name one that exists: sacctmgr show assoc."),
-    (r"unrecognized option|Invalid (option|directive)", "Check what stands after -- on the command line."),
-    (r"QOS|MaxSubmitJobsLimit|MaxJobs", "Wait for other jobs to end, or ask whoever set the limit."),
-)
-
-
-def sbatch_remedy(said: str) -> str:
-    """What to do about sbatch's words; where they are not known, the next place to look."""
-    for pattern, remedy in _SBATCH:
-        if re.search(pattern, said, re.IGNORECASE):
-            return remedy
-    return "Nothing was left in the queue. Change what it names and submit again."
+        for message in self._agent.listen("follow", request):
+            event = parse_event(message)
+            if event is not None:
+                yield event
+            if "next" in message:
+                request["offsets"][message["log"]] = message["next"]
 
 
 # ------------------------------------------------------------------------------------ what Slurm printed
@@ -351,3 +244,8 @@ def parse_event(message: Mapping[str, Any]) -> FollowEvent | None:
     if "ok" in message:
         return RunOver({cast("Stage", s): job_state(word) for s, word in message["ok"]["over"].items()})
     return None
+
+
+def _wish(wish: CacheWish) -> dict[str, object]:
+    """What the script must know of the compile cache."""
+    return {**asdict(wish), "without": [{"name": name, "text": text} for name, text in wish.without]}

@@ -31,9 +31,7 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     )
     batch = f"{layout.micro_batch} × {layout.accumulation} × {layout.data:,} = {layout.global_batch:,} global"
     screen.field("batch", f"{batch} ({layout.scaling} scaling)", indent="  ")
-    minutes = plan.workload.compile_minutes
-    about = f", about {minutes:g} min" if minutes else ""
-    screen.field("compile", "skipped" if plan.compile == "skipped" else f"needed{about}", indent="  ")
+    screen.field("compile", _compile_words(plan), indent="  ")
     hours = f"about {guess.hours:,.1f} h" if guess.hours is not None else "time unknown"
     screen.field("train", f"{guess.steps:,} steps, {hours}", indent="  ")
     price = f"{layout.nodes} × {money(guess.price_per_node_hour)}/h" if guess.price_per_node_hour else "no price"
@@ -44,6 +42,15 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
         words = f"a stop loses the work since the last checkpoint (written {checkpoint.cadence})"
         screen.field("! at risk", words, indent="  ", style="yellow")
     screen.say()
+
+
+def _compile_words(plan: SubmitPlan) -> str:
+    """What is known of the compile stage before the head node has looked into the cache."""
+    wish, minutes = plan.submission.cache, plan.workload.compile_minutes
+    if plan.compile == "skipped" or wish is None:
+        return "skipped"
+    about = f", about {minutes:g} min" if minutes else ""
+    return f"as asked for{about}" if wish.mode == "force" else f"unless fingerprint {wish.fingerprint} is cached{about}"
 
 
 def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
@@ -58,6 +65,7 @@ def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
         screen.data(
             {
                 "run": plan.run, "folder": plan.submission.folder, "compile": plan.compile,
+                "fingerprint": plan.submission.cache.fingerprint if plan.submission.cache else None,
                 "commands": commands(plan), "files": {file.name: file.text for file in plan.submission.files},
             }
         )  # fmt: skip
@@ -66,6 +74,9 @@ def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
         screen.done({}, f"wrote {plural(len(plan.submission.files), 'file')} to {folder}")
         return
     screen.text(f"# run {plan.run} in {plan.submission.folder}; on the head node, in one connection:")
+    wish = plan.submission.cache
+    if wish is not None and wish.mode == "auto":
+        screen.text(f"# without the compile job when {wish.url} holds every graph of fingerprint {wish.fingerprint}")
     for command in commands(plan):
         screen.text(command)
     for file in plan.submission.files:
@@ -93,10 +104,22 @@ def commands(plan: SubmitPlan) -> list[str]:
 def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bool) -> None:
     """The run's name, its jobs, its folder, and the next commands."""
     jobs = {"prepare": None, "compile": answer.jobs.get("compile"), "train": answer.jobs.get("train")}
-    result = {"run": answer.run, "jobs": jobs, "folder": answer.folder, "compile": plan.compile}
+    freed = [{"graph": lock.graph, "age_s": lock.age_s} for lock in answer.freed]
+    result = {
+        "run": answer.run, "jobs": jobs, "folder": answer.folder, "compile": answer.compile, "why": answer.why,
+        "unlocked": freed,
+    }  # fmt: skip
+    for lock in answer.freed:
+        screen.say(
+            f"! {lock.graph} was locked by a compiler that no longer runs, {duration(lock.age_s)} ago; no living job "
+            "uses it, and the lock is removed: the run would have waited for it without end",
+            style="yellow",
+        )
     if screen.json:
         (screen.line if follow else screen.data)(result)
         return
+    if answer.why:
+        screen.say(f"compile {answer.compile}: {answer.why}")
     chain = " → ".join(f"{stage} {job}" for stage, job in answer.jobs.items())
     again = "   (it had been submitted already)" if answer.again else ""
     screen.out.print(Text(f"run {answer.run}   {chain}   {answer.folder}{again}"), overflow="fold")

@@ -16,6 +16,7 @@ from trnctl.ports.account import (
     Vpc,
     WayOut,
 )
+from trnctl.ports.cache import CacheEntry, CachePicture, CacheWish, Compile, CompileCache, Lock, Pruned, Unlocked
 from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack
 from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
 from trnctl.ports.queue import (
@@ -42,11 +43,16 @@ __all__ = [
     "ENDED",
     "NETWORK_TAG",
     "Account",
+    "CacheEntry",
+    "CachePicture",
+    "CacheWish",
     "Change",
     "Clock",
     "Cloud",
     "ClusterSummary",
     "CommandFailed",
+    "Compile",
+    "CompileCache",
     "Completed",
     "File",
     "FileSystem",
@@ -59,12 +65,14 @@ __all__ = [
     "JobQueue",
     "JobState",
     "KeyPair",
+    "Lock",
     "LogLine",
     "NetworkStack",
     "NodeGroup",
     "Observed",
     "Phase",
     "Provisioner",
+    "Pruned",
     "QueuePicture",
     "Reservation",
     "Resource",
@@ -79,6 +87,7 @@ __all__ = [
     "Submission",
     "Submitted",
     "Subnet",
+    "Unlocked",
     "Vpc",
     "WayOut",
 ]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from trnctl.ports.cache import CacheWish, Compile, Lock
+
 Stage = Literal["prepare", "compile", "train"]
 # One word per state that a person needs to tell apart; Slurm's own words are mapped onto them in one table.
 JobState = Literal[
@@ -31,7 +33,8 @@ class File:
 class Submission:
     """One run, ready to be submitted: everything that the head node needs, in one message.
 
-    `folder` is absolute and on shared storage. With several stages, each waits for the one before it (afterok).
+    `folder` is absolute and on shared storage. With several stages, each waits for the one before it (afterok). With
+    `cache`, the head node leaves the compile stage out when the cache holds all its graphs.
     """
 
     run: str
@@ -40,16 +43,24 @@ class Submission:
     stages: tuple[Stage, ...]  # in order; each is `<stage>.sbatch` among the files
     sbatch_args: tuple[str, ...] = ()
     hold: bool = False
+    cache: CacheWish | None = None
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """What the queue answered: one job id per stage. `again` is True when the run had already been submitted."""
+    """What the queue answered: one job id per stage. `again` is True when the run had already been submitted.
+
+    `compile` is what became of the compile stage, `why` the reason in words; `freed` are locks that compilers which no
+    longer run had left in the cache, and that were removed, because the run would have waited for them without end.
+    """
 
     run: str
     folder: str
     jobs: Mapping[Stage, str]
     again: bool = False
+    compile: Compile = "skipped"
+    why: str = ""
+    freed: tuple[Lock, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from trnctl.ports.account import Account
+from trnctl.ports.cache import CompileCache
 from trnctl.ports.cloud import Cloud, Instance
 from trnctl.ports.provisioner import Provisioner
 from trnctl.ports.queue import JobQueue
@@ -51,3 +52,6 @@ class HeadDoor(Protocol):
 
     def queue(self, head: Instance) -> JobQueue:
         """The Slurm that runs there."""
+
+    def cache(self, head: Instance) -> CompileCache:
+        """The compile caches that lie on its shared storage."""

@@ -6,6 +6,7 @@ The run's folder on shared storage, as the job scripts, the head node's agent an
     compile.sbatch train.sbatch the jobs; the compile stage may be absent
     results.py gate.py          sum up the run; judge the compile stage
     submitted.json              the job ids, written by whoever submits
+    cache.py                    what the jobs know of the compile cache
     compile.log train.log       the batch scripts' own words
     logs/STAGE/node-N.log       one log a node, appended to when the job is requeued
     checkpoints/ output/        what the script writes
@@ -18,13 +19,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
 
 from trnctl import __version__
 from trnctl.errors import UsageError
 from trnctl.plan.arguments import Filled, fill_in
+from trnctl.plan.compile_cache import VARIABLE, CachePlace, cache_place
 from trnctl.plan.estimate import estimate
+from trnctl.plan.fingerprint import FLAGS, Fingerprint, fingerprint, retrying
 from trnctl.plan.layout import Layout
 from trnctl.ports import File, Stage
 from trnctl.render import templates
@@ -36,7 +39,7 @@ MANIFEST_SCHEMA = 1
 SIGNAL_SECONDS = 120  # USR1 comes so long before the time limit; Slurm may send it up to a minute earlier
 # Slurm's forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours and the like.
 _TIME_LIMIT = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}")
-_CACHE_VARIABLE = "NEURON_COMPILE_CACHE_URL"
+_GIB_PER_COMPILER = 64  # neuron_parallel_compile starts one for so much memory of the host
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -87,12 +90,23 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
         File(f"{stage}.sbatch", _script(stage, workload, layout, request, filled), executable=True) for stage in stages
     ]
     gate = [File("gate.py", templates.read("job/gate.py"))] if "compile" in stages else []
+    knows_cache = [File("cache.py", templates.read("node/cache.py"))] if workload.compile != "none" else []
     return (
-        File("run.json", json.dumps(manifest(workload, layout, request), indent=2, sort_keys=True) + "\n"),
+        _manifest_file(workload, layout, request),
         *scripts,
         *gate,
+        *knows_cache,
         File("results.py", templates.read("job/results.py")),
     )
+
+
+def without_compile(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
+    """The files that are others when the cache turns out to hold all graphs: the manifest alone."""
+    return (_manifest_file(workload, layout, replace(request, compile=False)),)
+
+
+def _manifest_file(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> File:
+    return File("run.json", json.dumps(manifest(workload, layout, request), indent=2, sort_keys=True) + "\n")
 
 
 def stages_of(workload: WorkloadSpec, request: JobRequest) -> tuple[Stage, ...]:
@@ -106,14 +120,27 @@ def code_folder(mount: str, source: Source) -> str:
     return str(PurePosixPath(mount) / "trnctl/src" / f"{name}-{source.commit[:12]}" / source.path)
 
 
-def cache_folder(mount: str) -> str:
-    """The compile cache that all runs share."""
-    return f"{mount}/trnctl/cache"
+def place_of_cache(workload: WorkloadSpec, request: JobRequest) -> CachePlace:
+    """The run's compile cache."""
+    return cache_place(
+        mount=request.mount,
+        instance_type=request.instance_type,
+        sdk=request.sdk,
+        recipe=workload.environment,
+        environment=request.environment,
+    )
 
 
-def _cache(request: JobRequest) -> str:
-    """The run's compile cache: the shared one, unless the user names another."""
-    return request.environment.get(_CACHE_VARIABLE, cache_folder(request.mount))
+def fingerprint_of(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> Fingerprint:
+    """What tells the run's graphs from others."""
+    return fingerprint(
+        workload,
+        layout,
+        sdk=request.sdk,
+        instance_type=request.instance_type,
+        arguments=request.arguments,
+        environment=request.environment,
+    )
 
 
 def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dict[str, object]:
@@ -123,6 +150,7 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
     expected = estimate(
         workload, layout, request.instance_type, arguments=request.arguments, compiles="compile" in stages
     )
+    place, graphs = place_of_cache(workload, request), fingerprint_of(workload, layout, request)
     return {
         "schema": MANIFEST_SCHEMA,
         "trnctl": __version__,
@@ -145,7 +173,11 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "checkpoint": asdict(workload.checkpoint),
         "stages": list(stages),
         "folder": request.folder,
-        "cache": _cache(request),
+        "cache": place.url,
+        "cache_shared": place.shared,
+        "cache_why": place.why,
+        "fingerprint": graphs.key,
+        "fingerprint_of": dict(graphs.facts),
         "sdk": request.sdk,
         "arguments": dict(request.arguments),
         "environment_names": sorted(request.environment),
@@ -167,6 +199,10 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
 def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRequest, filled: Filled) -> str:
     facts = instance(request.instance_type)
     compiling = stage == "compile"
+    place = place_of_cache(workload, request)
+    environment = {VARIABLE: place.url, **filled.environment}
+    if compiling:
+        environment[FLAGS] = retrying(environment.get(FLAGS, ""))
     here = code_folder(request.mount, workload.source)
     return render(
         "bash",
@@ -188,8 +224,11 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "code_folder": here,
             "script": workload.script,
             "virtualenv": filled.virtualenv,
-            "cache": _cache(request),
-            "environment": [(_CACHE_VARIABLE, _cache(request)), *filled.environment.items()],
+            "cache": place.url,
+            "shared_cache": place.shared,
+            "guards_cache": workload.compile != "none" and "://" not in place.url,
+            "fewer_compilers": max(1, facts.host_gib // _GIB_PER_COMPILER // 4) if facts is not None else 1,
+            "environment": list(environment.items()),
             "reserved_ports": ",".join(map(str, workload.reserved_ports)),
             "master_port": workload.master_port,
             "tools": ("neuron_parallel_compile", "torchrun") if compiling else ("torchrun",),

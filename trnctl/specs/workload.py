@@ -107,6 +107,8 @@ class WorkloadSpec:
     `plan_only` is the reason why a recipe can be planned but not submitted; then `source`, `script`, `log` and
     `checkpoint` are empty. `stack` is what the training code speaks on Trainium.
 
+    `graph_neutral` names arguments that change no compiled graph, whatever their values.
+
     Arguments, environment and `virtualenv` may hold the words of `PLACEHOLDERS` in braces; they are filled by
     `plan.arguments`. An argument that is true is passed as a bare flag, one that is false is left out.
     """
@@ -127,6 +129,7 @@ class WorkloadSpec:
     compile: Literal["neuron_parallel_compile", "none"] = "neuron_parallel_compile"
     compile_arguments: Mapping[str, Value] = field(default_factory=dict)  # replace those of training
     compile_minutes: float | None = None
+    graph_neutral: tuple[str, ...] = ()
     master_port: int = 2022
     reserved_ports: tuple[int, ...] = (48620,)
     virtualenv: str = ""  # activated on the nodes when it is there

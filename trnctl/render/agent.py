@@ -1,0 +1,20 @@
+"""The program that travels to the head node with each call: its script, and before it the modules that it imports."""
+
+from __future__ import annotations
+
+from trnctl.render import templates
+
+_MODULES = ("cache", "tend")  # in the order in which they import each other
+# Each becomes a module of its own under its own name, so that the same text can be a file beside a run's scripts.
+_INSTALL = """\
+import sys, types
+for name, text in {modules!r}:
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name + '.py', 'exec'), module.__dict__)
+"""
+
+
+def agent() -> str:
+    """The whole program, as one text."""
+    modules = [(name, templates.read(f"node/{name}.py")) for name in _MODULES]
+    return _INSTALL.format(modules=modules) + templates.read("node/queue.py")
