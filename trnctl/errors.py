@@ -68,6 +68,10 @@ class CloudError(TrnctlError):
     exit_code = 5
 
 
+class CloudUnreachable(CloudError):
+    """No answer came from AWS: nothing is known about what was asked."""
+
+
 class RunFailed(TrnctlError):
     """A job of a run failed or was cancelled."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from trnctl.errors import CloudError
+from trnctl.errors import CloudError, CloudUnreachable
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class _Refusal:
     pattern: str
     message: str
     remedy: str
+    error: type[CloudError] = CloudError
 
 
 _REFUSALS = (
@@ -51,6 +52,7 @@ _REFUSALS = (
         r"|timed out",
         "AWS could not be reached",
         "Check the network, a proxy, and AWS_ENDPOINT_URL if it is set. If it is the sandbox's: trnctl sandbox up.",
+        CloudUnreachable,
     ),
     _Refusal(
         r"Throttl|Rate exceeded|RequestLimitExceeded|TooManyRequests|SlowDown|BandwidthLimitExceeded",
@@ -98,7 +100,7 @@ def known_refusal(said: str, *, code: str = "", action: str = "") -> CloudError 
             asked = named[1] if named else action
             where = f" ({asked})" if asked else ""
             what = refusal.message[0].upper() + refusal.message[1:]
-            return CloudError(
+            return refusal.error(
                 f"{what}{where}. It said: {_one_line(said or code)}",
                 remedy=refusal.remedy.replace("{action}", f" {asked}" if asked else ""),
             )

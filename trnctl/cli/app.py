@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from trnctl import __version__
-from trnctl.cli import cluster, logs, network, parallel, plan, sandbox, status, submit, teardown, workloads
+from trnctl.cli import cluster, doctor, logs, network, parallel, plan, sandbox, status, submit, teardown, workloads
 from trnctl.cli.session import Session
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ app.add_typer(cluster.app, name="cluster")
 app.add_typer(workloads.app, name="workloads")
 app.add_typer(parallel.app, name="parallel")
 app.add_typer(sandbox.app, name="sandbox")
-for module in (plan, submit, status, logs, teardown):
+for module in (doctor, plan, submit, status, logs, teardown):
     module.register(app)
 
 

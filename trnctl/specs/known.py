@@ -13,6 +13,13 @@ REGIONS = (
     "mx-central-1", "sa-east-1", "us-east-1", "us-east-2", "us-gov-east-1", "us-gov-west-1", "us-west-1", "us-west-2",
 )  # fmt: skip
 
+# The regions that ParallelCluster's packaged list lacks (every wheel from 3.11.1 to 3.16.1); the command reads a live
+# list first, which may know them.
+NOT_IN_PCLUSTER = frozenset({
+    "ap-northeast-3", "ap-south-2", "ap-southeast-4", "ca-west-1", "eu-central-2", "eu-south-2", "me-central-1",
+    "mx-central-1",
+})  # fmt: skip
+
 _RED_HAT = ("rhel8", "rhel9", "rocky8", "rocky9")
 # From which ParallelCluster version on which systems are accepted (read in its wheels 3.11.1 to 3.16.1), newest first.
 _SYSTEMS: tuple[tuple[tuple[int, int], tuple[str, ...]], ...] = (
