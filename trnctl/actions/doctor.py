@@ -166,12 +166,12 @@ def place(region: str | None) -> Check:
     """The region, and whether ParallelCluster is known to run there."""
     if region is None:
         unknown = Finding(
-            "region-unknown", "warning", "No region is known", "Use --region, set AWS_REGION, or write a cluster file."
+            "no-region", "warning", "No region is known", "Use --region, set AWS_REGION, or write a cluster file."
         )
         return Check("region", "none", (unknown,))
     if region in NOT_IN_PCLUSTER:
         unproven = Finding(
-            "region-unproven",
+            "region-not-in-pcluster",
             "warning",
             f"ParallelCluster's packages up to 3.16.1 do not list {region}; its live list was not read",
             "Try a small cluster there before you count on it, or choose another region.",
