@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trnctl.errors import ToolError, UsageError
-from trnctl.ports import CompileCache, Instance, JobQueue, Services, Shell
+from trnctl.ports import CompileCache, HeadEvidence, Instance, JobQueue, Services, Shell
 
 if TYPE_CHECKING:
     from trnctl.adapters.ssh_shell import SshOptions
@@ -92,7 +92,7 @@ def _services(
         account=BotoAccount(cloud.clients),
         clock=SystemClock(),
         local=local,
-        head=SshDoor(local, ssh),
+        head=SshDoor(local, ssh, mount_prefix),
         mount_prefix=mount_prefix,
         notice=notice,
     )
@@ -104,6 +104,7 @@ class SshDoor:
 
     local: Shell
     way: Callable[[Instance], tuple[str, SshOptions]]
+    mount_prefix: str = ""
 
     def shell(self, head: Instance) -> Shell:
         """A Shell on that head node."""
@@ -124,6 +125,13 @@ class SshDoor:
         from trnctl.render.agent import agent
 
         return AgentCache(self.shell(head), agent())
+
+    def evidence(self, head: Instance) -> HeadEvidence:
+        """What it has written down, through a script of its own."""
+        from trnctl.adapters.head_evidence import AgentEvidence
+        from trnctl.render import templates
+
+        return AgentEvidence(self.shell(head), templates.read("node/evidence.py"), self.mount_prefix)
 
 
 def _aws_ssh(

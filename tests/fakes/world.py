@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from tests.fakes.account import InMemoryCloud, InMemoryProvisioner
 from tests.fakes.cache import InMemoryCache
 from tests.fakes.clock import HandWoundClock
+from tests.fakes.evidence import InMemoryEvidence
 from tests.fakes.holdings import InMemoryAccount
 from tests.fakes.queue import InMemoryQueue
 from tests.fakes.shell import ScriptedShell
-from trnctl.ports import CompileCache, Instance, JobQueue, Services, Shell
+from trnctl.ports import CompileCache, HeadEvidence, Instance, JobQueue, Services, Shell
 
 
 @dataclass
@@ -20,6 +21,7 @@ class InMemoryHead:
     queue_behind: JobQueue
     shell_behind: Shell
     cache_behind: CompileCache
+    evidence_behind: HeadEvidence
     asked: list[Instance] = field(default_factory=list)
 
     def shell(self, head: Instance) -> Shell:
@@ -37,6 +39,11 @@ class InMemoryHead:
         self.asked.append(head)
         return self.cache_behind
 
+    def evidence(self, head: Instance) -> HeadEvidence:
+        """What it has written down."""
+        self.asked.append(head)
+        return self.evidence_behind
+
 
 class World:
     """All doors at once, over one clock; `services` bundles them."""
@@ -50,7 +57,8 @@ class World:
         self.local = ScriptedShell()
         self.head_shell = ScriptedShell()
         self.cache = InMemoryCache(self.clock)
-        self.head = InMemoryHead(self.queue, self.head_shell, self.cache)
+        self.evidence = InMemoryEvidence()
+        self.head = InMemoryHead(self.queue, self.head_shell, self.cache, self.evidence)
         self._mount_prefix, self._notice = mount_prefix, notice
 
     def services(self) -> Services:

@@ -18,6 +18,7 @@ from trnctl.ports.account import (
 )
 from trnctl.ports.cache import CacheEntry, CachePicture, CacheWish, Compile, CompileCache, Lock, Pruned, Unlocked
 from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack
+from trnctl.ports.evidence import Gathered, HeadEvidence, SavedText
 from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
 from trnctl.ports.queue import (
     ENDED,
@@ -58,7 +59,9 @@ __all__ = [
     "FileSystem",
     "Fleet",
     "FollowEvent",
+    "Gathered",
     "HeadDoor",
+    "HeadEvidence",
     "Identity",
     "Instance",
     "Job",
@@ -78,6 +81,7 @@ __all__ = [
     "Resource",
     "RunOver",
     "RunRecord",
+    "SavedText",
     "Services",
     "Shell",
     "Stack",

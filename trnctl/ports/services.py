@@ -9,6 +9,7 @@ from typing import Protocol
 from trnctl.ports.account import Account
 from trnctl.ports.cache import CompileCache
 from trnctl.ports.cloud import Cloud, Instance
+from trnctl.ports.evidence import HeadEvidence
 from trnctl.ports.provisioner import Provisioner
 from trnctl.ports.queue import JobQueue
 from trnctl.ports.shell import Shell
@@ -55,3 +56,6 @@ class HeadDoor(Protocol):
 
     def cache(self, head: Instance) -> CompileCache:
         """The compile caches that lie on its shared storage."""
+
+    def evidence(self, head: Instance) -> HeadEvidence:
+        """What it has written down: the ends of its logs, and Slurm's words."""
