@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.machine import Machine, machine, missing
-from tests.node.stand_ins import headers_package, make_key, make_repository, make_wheel, neuron_packages
+from tests.node.stand_ins import make_key, make_repository, make_wheel, neuron_packages, ubuntu_packages
 from tests.unit.test_render_cluster import SPEC
 from trnctl.render.node import Supply, node_script
 from trnctl.specs.cluster import ClusterSpec
@@ -38,7 +39,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_repository(folder / "neuron", "noble", neuron_packages(), key)
     make_repository(folder / "focal", "focal", neuron_packages(), key)
     make_repository(folder / "unsigned", "noble", neuron_packages())
-    make_repository(folder / "ubuntu", "noble", [headers_package()])
+    make_repository(folder / "ubuntu", "noble", ubuntu_packages())
     make_repository(folder / "empty", "noble", [])
     make_wheel(folder / "pip", "neuronx-cc", COMPILER)
     make_wheel(folder / "pip", "torch-neuronx", TORCH, "torch==2.9.1")
@@ -58,15 +59,30 @@ class Node:
     signed: bool
 
     def install(
-        self, role: Role = "compute", *, spec: ClusterSpec = CLUSTER, supply: Supply = STAND_INS
+        self,
+        role: Role = "compute",
+        *,
+        spec: ClusterSpec = CLUSTER,
+        supply: Supply = STAND_INS,
+        only: tuple[str, ...] = (),
     ) -> tuple[int, str]:
-        """Write the script anew and run it: exit code and output."""
-        self.put(role, spec=spec, supply=supply)
+        """Write the script anew and run it: exit code and output. `only` leaves out all steps but these."""
+        self.put(role, spec=spec, supply=supply, only=only)
         return self.machine.run(f"/{role}.sh")
 
-    def put(self, role: Role = "compute", *, spec: ClusterSpec = CLUSTER, supply: Supply = STAND_INS) -> str:
+    def put(
+        self,
+        role: Role = "compute",
+        *,
+        spec: ClusterSpec = CLUSTER,
+        supply: Supply = STAND_INS,
+        only: tuple[str, ...] = (),
+    ) -> str:
         """Write the script; its path."""
-        self.machine.write(f"/{role}.sh", node_script(spec, role, supply), "755")
+        script = node_script(spec, role, supply)
+        if only:
+            script = re.sub(r"^readonly STEPS=.*$", f"readonly STEPS=({' '.join(only)})", script, flags=re.MULTILINE)
+        self.machine.write(f"/{role}.sh", script, "755")
         if role == "head":
             self.machine.write("/sys/devices/virtual/dmi/id/product_name", "c5.4xlarge\n")
         return f"/{role}.sh"

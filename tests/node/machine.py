@@ -1,8 +1,8 @@
-"""A machine for the node scripts to change: this one, seen through an overlay that takes every write and is then gone.
+"""A machine for the node scripts to change, made of this one's files; every write to it is gone with it.
 
-It is a mount namespace and a process namespace. Its root is this machine's, with an empty dpkg, Ubuntu's name and
-stand-ins for what belongs to a kernel: `uname`, `modprobe`, `modinfo`, `systemctl`, `ip`. apt, dpkg, python, pip, awk
-and the rest are real.
+It is a mount namespace and a process namespace, of root or of a plain user. Its root is in memory: /usr and /etc are
+this machine's, seen through overlays, the rest is new, with an empty dpkg, Ubuntu's name, and stand-ins for what
+belongs to a kernel: `uname`, `modprobe`, `modinfo`, `systemctl`, `ip`. apt, dpkg, python, pip, awk and so on are real.
 """
 
 from __future__ import annotations
@@ -26,35 +26,53 @@ _SET_UP = r"""
 set -e
 base=$1 stand_ins=$2 python=$3 skeleton=$4
 mount -t tmpfs tmpfs "$base"
-mkdir "$base/upper" "$base/work" "$base/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$base/upper,workdir=$base/work" "$base/root"
-cd "$base/root"
-mount -t proc proc proc
-for folder in dev sys run tmp var/lib/dpkg var/lib/apt var/cache/apt var/log etc/apt; do
-    mkdir -p "$folder"
-    mount -t tmpfs tmpfs "$folder"
+cd "$base"
+mkdir root
+seen_through() { # FOLDER: as on this machine, but writable without changing it
+    mkdir -p "$base/upper$1" "$base/work$1" "$base/root$1"
+    mount -t overlay overlay -o "lowerdir=$1,upperdir=$base/upper$1,workdir=$base/work$1" "$base/root$1"
+}
+for folder in /usr /etc /bin /sbin /lib /lib32 /lib64 /libx32; do
+    if [ -h "$folder" ]; then
+        cp -P "$folder" "root$folder"
+    elif [ -d "$folder" ]; then
+        seen_through "$folder"
+    fi
 done
+cd root
+mkdir -p proc dev sys run/lock tmp root home opt mnt fsx stand-ins var/log var/tmp
+mkdir -p var/lib/dpkg/info var/lib/dpkg/updates var/lib/dpkg/triggers
+mkdir -p var/lib/apt/lists/partial var/cache/apt/archives/partial
+chmod 1777 tmp var/tmp
+ln -s ../run var/run
+touch var/lib/dpkg/status var/lib/dpkg/available
+mount -t proc proc proc
 for device in null zero full random urandom; do
     touch "dev/$device"
     mount --bind "/dev/$device" "dev/$device"
 done
 ln -s /proc/self/fd dev/fd
-mkdir -p dev/shm dev/pts stand-ins fsx run/lock
-mount --bind "$stand_ins" stand-ins
-if [ "$python" != /usr ]; then
-    mkdir -p "./$python"
-    mount --bind "$python" "./$python"
-fi
+mkdir -p dev/shm dev/pts
 mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
-chmod 1777 tmp
-mkdir -p var/lib/dpkg/info var/lib/dpkg/updates var/lib/dpkg/triggers
-mkdir -p var/lib/apt/lists/partial var/cache/apt/archives/partial
+mount --bind "$stand_ins" stand-ins
+case $python in
+    /usr*) ;;
+    *) mkdir -p "./$python" && mount --bind "$python" "./$python" ;;
+esac
+for folder in etc/apt lib/modules; do # dpkg moves folders, which not every overlay lets it
+    mkdir -p "$folder"
+    mount -t tmpfs tmpfs "$folder"
+done
 mkdir -p etc/apt/apt.conf.d etc/apt/sources.list.d etc/apt/preferences.d etc/apt/trusted.gpg.d etc/security/limits.d
-touch var/lib/dpkg/status var/lib/dpkg/available
 cp -r "$skeleton/." .
 echo ready
 exec cat # until whoever made the machine closes its end, or dies
+"""
+
+_TRIAL = """
+mount -t tmpfs tmpfs /mnt && cd /mnt && mkdir upper work root &&
+    mount -t overlay overlay -o lowerdir=/etc,upperdir=upper,workdir=work root
 """
 
 _STAND_INS = {
@@ -122,8 +140,10 @@ def missing() -> str:
     ]
     if absent:
         return f"these programs are not installed: {', '.join(absent)}"
-    tried = subprocess.run([*_namespaces(), "true"], capture_output=True, text=True, timeout=30, check=False)
-    return f"this machine allows no namespaces: {tried.stderr.strip()}" if tried.returncode else ""
+    tried = subprocess.run(
+        [*_namespaces(), "sh", "-c", _TRIAL], capture_output=True, text=True, timeout=30, check=False
+    )
+    return f"this machine allows no namespace with an overlay: {tried.stderr.strip()}" if tried.returncode else ""
 
 
 def _namespaces() -> list[str]:

@@ -52,9 +52,12 @@ def neuron_packages() -> list[Package]:
     return found
 
 
-def headers_package() -> Package:
-    """The headers of the running kernel, as Ubuntu has them."""
-    return Package(f"linux-headers-{KERNEL}", "6.8.0-1021.23", {f"usr/lib/modules/{KERNEL}/build/Makefile": "all:\n"})
+def ubuntu_packages() -> list[Package]:
+    """What Ubuntu has: the headers of the running kernel, and what `python3 -m venv` needs there."""
+    return [
+        Package(f"linux-headers-{KERNEL}", "6.8.0-1021.23", {f"usr/lib/modules/{KERNEL}/build/Makefile": "all:\n"}),
+        Package("python3-venv", "3.12.3-0", {"opt/ensurepip": ""}),
+    ]
 
 
 def make_repository(folder: Path, codename: str, packages: list[Package], key: Path | None = None) -> None:

@@ -92,12 +92,12 @@ def test_a_head_node_makes_the_environment_once(node: Node) -> None:
 
 def test_the_environment_is_found_by_compute_nodes_at_the_place_that_recipes_name(node: Node) -> None:
     spec = replace(CLUSTER, storage=())
-    assert node.install(spec=spec)[0] == 0
+    assert node.install(spec=spec, only=("environment",))[0] == 0
     _, place = node.machine.run("readlink", ENVIRONMENT)
     assert place.startswith("/home/ubuntu/trnctl/environments/neuron-2.31.1-")
     node.machine.run("rm", ENVIRONMENT)
     node.machine.write(f"{ENVIRONMENT}/bin/activate", "# the image's own\n")
-    code, output = node.install(spec=spec)
+    code, output = node.install(spec=spec, only=("environment",))
     assert code == 0
     assert "stays in its place" in output
     assert node.machine.read(f"{ENVIRONMENT}/bin/activate") == "# the image's own\n"
@@ -293,12 +293,12 @@ def test_another_release_replaces_the_packages(node: Node) -> None:
 @pytest.mark.parametrize(("adapters", "words"), [("7\n", "of 8 adapters"), ("", "fi_info finds 0")])
 def test_adapters_that_are_not_there(node: Node, adapters: str, words: str) -> None:
     node.machine.write("/run/adapters", adapters)
-    failed(node.install(), "efa", words)
+    failed(node.install(only=("efa",)), "efa", words)
 
 
 def test_efa_software_that_is_not_there(node: Node) -> None:
     node.machine.run("rm", "-r", "/opt/amazon/efa/bin/fi_info")
-    failed(node.install(), "efa", "EFA's software is not in the image")
+    failed(node.install(only=("efa",)), "efa", "EFA's software is not in the image")
 
 
 def test_a_node_without_accelerators(node: Node) -> None:
@@ -320,11 +320,20 @@ def test_a_node_without_accelerators(node: Node) -> None:
 )
 def test_a_python_that_does_not_do(node: Node, stand_in: str, words: str) -> None:
     node.machine.write("/usr/local/sbin/python3", f"#!/bin/sh\n{stand_in}\n", "755")
-    failed(node.install("head"), "environment", words)
+    failed(node.install("head", only=("environment",)), "environment", words)
+
+
+def test_what_ubuntu_keeps_apart_from_its_python_is_installed(node: Node) -> None:
+    words = "*version_info*) echo 3.12 ;; *ensurepip*) [ -e /opt/ensurepip ] ;; *) exit 3"
+    node.machine.write("/usr/local/sbin/python3", f'#!/bin/sh\ncase "$*" in {words} ;; esac\n', "755")
+    failed(node.install("head", only=("repository", "environment")), "environment", "status 3")
+    assert node.versions()["python3-venv"] == "installed 3.12.3-0"
 
 
 def test_only_the_real_packages_do_not_those_of_the_same_names(node: Node) -> None:
-    outcome = node.install("head", supply=replace(STAND_INS, pip_repository="file:///stand-ins/nowhere"))
+    outcome = node.install(
+        "head", only=("environment",), supply=replace(STAND_INS, pip_repository="file:///stand-ins/nowhere")
+    )
     failed(outcome, "environment", "No matching distribution found for neuronx-cc==2.26.6360.0")
     assert not node.machine.exists(f"{ENVIRONMENT}/complete")
 
@@ -347,21 +356,21 @@ HOSTS = [
 def test_the_hosts_line_of_the_nodes_own_name(node: Node) -> None:
     for given, expected in HOSTS:
         node.machine.write("/etc/hosts", given)
-        code, output = node.install()
+        code, output = node.install(only=("hosts",))
         assert (code, node.machine.read("/etc/hosts")) == (0, expected), output
-        assert node.install()[0] == 0
+        assert node.install(only=("hosts",))[0] == 0
         assert node.machine.read("/etc/hosts") == expected
 
 
 def test_without_a_source_in_the_route_the_interface_is_asked(node: Node) -> None:
     node.machine.write("/run/routes", "default via 10.0.0.1 dev ens32\ndefault via 10.0.16.1 dev ens33 metric 600\n")
     node.machine.write("/etc/hosts", f"10.0.1.77 {NAME}\n")
-    assert node.install()[0] == 0
+    assert node.install(only=("hosts",))[0] == 0
     assert node.machine.read("/etc/hosts") == f"10.0.1.12 {NAME}\n"
 
 
 def test_open_files(node: Node) -> None:
-    assert node.install()[0] == 0
+    assert node.install(only=("limits",))[0] == 0
     assert node.machine.read("/etc/security/limits.d/01_efa.conf") == (
         "# of EFA's installer\n* soft nofile 65536\n* hard nofile 131072\n"
     )
@@ -381,7 +390,7 @@ def test_upgrades_leave_the_kernel_alone(node: Node) -> None:
 
 
 def test_the_timer_runs_what_is_put_there(node: Node) -> None:
-    assert node.install("head", spec=WITHOUT_TORCH)[0] == 0
+    assert node.install("head", only=("hooks",))[0] == 0
     assert "enable --now trnctl.timer" in node.machine.read("/run/systemctl.log")
     for folder in ("prolog.d", "epilog.d"):
         assert node.machine.exists(f"/opt/slurm/etc/scripts/{folder}")
@@ -396,7 +405,7 @@ def test_the_timer_runs_what_is_put_there(node: Node) -> None:
 
 @pytest.mark.slow
 def test_systemd_accepts_the_units(node: Node) -> None:
-    assert node.install("head", spec=WITHOUT_TORCH)[0] == 0
+    assert node.install("head", only=("hooks",))[0] == 0
     units = [f"/etc/systemd/system/trnctl.{kind}" for kind in ("service", "timer")]
     code, output = node.machine.run("systemd-analyze", "verify", *units)
     if code == 127:
