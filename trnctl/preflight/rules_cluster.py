@@ -112,6 +112,19 @@ def ways_in(config: Config, report: Report) -> None:
             )
 
 
+# Keys without which ParallelCluster's schema passes a section, and its code then fails with a TypeError.
+_NEEDED = (("Image", "CustomAmi"), ("Dcv", "Enabled"))
+
+
+def half_sections(config: Config, report: Report) -> None:
+    """Sections of nodes that say nothing without one of their keys have it."""
+    for _, node in node_sections(config):
+        for section, key in _NEEDED:
+            place = node.at(section)
+            if place.is_section and place.at(key).node is None:
+                report.say("missing-key", place, f"{section} needs {key}", f"Add `{key}: …`, or remove {section}.")
+
+
 def shared_home(config: Config, report: Report) -> None:
     """EFS settings of the head node go with `SharedStorageType: Efs`."""
     place = config.head.at("SharedStorageEfsSettings")
@@ -298,6 +311,6 @@ def releases(config: Config, report: Report) -> None:
 
 
 RULES: tuple[Callable[[Config, Report], None], ...] = (
-    region, system, cluster_name, head_node_memory, ways_in, shared_home, metadata, permissions, security_groups, tags,
-    accounting, directory, monitoring, packages, batch, releases,
+    region, system, cluster_name, head_node_memory, ways_in, half_sections, shared_home, metadata, permissions,
+    security_groups, tags, accounting, directory, monitoring, packages, batch, releases,
 )  # fmt: skip

@@ -73,7 +73,7 @@ def queue_contents(config: Config, report: Report) -> None:
             one, many = resource.place.at("InstanceType"), resource.place.at("Instances")
             if one and many:
                 report.say("instance-type-or-instances", many, "InstanceType and Instances stand together")
-            elif not one and not many and not resource.reservation:
+            elif not resource.types and not resource.reservation:
                 report.say("instance-type-missing", resource.place, f"{resource.name} has no instance type")
             for name in {name for name in resource.types if resource.types.count(name) > 1}:
                 report.say("duplicate-instance-type", many, f"{name} stands twice")

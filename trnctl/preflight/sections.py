@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from trnctl.preflight.schema import Key, Section, Version, shape, shapes
 from trnctl.preflight.sections_cluster import CLUSTER
@@ -13,6 +14,7 @@ ROOT = "Cluster"
 SECTIONS: Mapping[str, Section] = {**CLUSTER, **NODES, **SCHEDULING, **STORAGE}
 
 
+@cache
 def keys_of(section: str, version: Version) -> dict[str, Key]:
     """What stands in a section in that version."""
     found = ((name, shape(keys, version)) for name, keys in SECTIONS[section].items())
