@@ -104,7 +104,7 @@ def _zones(wish: NetworkWish, region: str, account: Account) -> list[str]:
         if not zones:
             raise RefusedError(
                 f"no zone of {region} offers {kind}",
-                remedy=_elsewhere(kind, region, account),
+                remedy=elsewhere(kind, region, account),
             )
     common = [zone for zone in next(iter(offers.values())) if all(zone in zones for zones in offers.values())]
     if not common:
@@ -120,7 +120,8 @@ def _zones(wish: NetworkWish, region: str, account: Account) -> list[str]:
     return common
 
 
-def _elsewhere(instance_type: str, region: str, account: Account) -> str:
+def elsewhere(instance_type: str, region: str, account: Account) -> str:
+    """The remedy for a region without the type: which others have it, of the same partition."""
     same = [one for one in known.REGIONS if known.partition(one) == known.partition(region) and one != region]
     found = account.regions_offering(instance_type, same)
     if not found:
@@ -193,10 +194,12 @@ def check_empty(network: Network, account: Account) -> None:
     clusters = sorted({one.detail.removeprefix("cluster ") for one in living if one.detail.startswith("cluster ")})
     users = f"cluster {', '.join(clusters)}" if clusters else "something that is no cluster of ParallelCluster"
     shown = ", ".join(f"{one.kind} {one.id}" for one in living[:5]) + (" …" if len(living) > 5 else "")
-    away = " and ".join(f"trnctl teardown --cluster {one}" for one in clusters)
+    stored = any(one.kind.endswith("file system") for one in living)
+    away = " and ".join(f"trnctl teardown --cluster {one}{' --delete-storage' * stored}" for one in clusters)
+    kept = "; a file system that was kept keeps its network as well" if stored else ""
     raise RefusedError(
         f"{network.stack.name} is in use by {users}: {shown}",
-        remedy=f"take that away first{f': {away}' if away else ''}; a file system that was kept keeps its network",
+        remedy=f"take that away first{f': {away}' if away else ''}{kept}",
     )
 
 

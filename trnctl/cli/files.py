@@ -1,4 +1,4 @@
-"""Reads the user's files: the cluster file and the recipes. The pure loaders in `specs` do the rest."""
+"""The user's files: the cluster file, the recipes, ssh keys. The pure loaders in `specs` do the rest."""
 
 from __future__ import annotations
 
@@ -31,6 +31,31 @@ def read_text(path: str, what: str) -> str:
         raise UsageError(
             f"the {what} {path} cannot be read: {error.strerror}", remedy="check the path and its permissions"
         ) from error
+
+
+def write_new(path: str, text: str) -> None:
+    """Write a file that must not be there yet. UsageError when it is, or cannot be made."""
+    try:
+        with Path(path).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", remedy="name another with --output-file FILE"
+        ) from error
+
+
+def local_keys() -> list[str]:
+    """The ed25519 keys of this machine's user, by their private halves, as in `~/.ssh/id_ed25519`. Only the public
+    halves are read."""
+    found = []
+    for public in sorted(Path("~/.ssh").expanduser().glob("*.pub")):
+        try:
+            kind = public.read_text(encoding="utf-8").partition(" ")[0]
+        except (OSError, UnicodeDecodeError):  # unreadable or no key: then it is no suggestion
+            continue
+        if kind == "ssh-ed25519" and public.with_suffix("").is_file():
+            found.append(f"~/.ssh/{public.stem}")
+    return found
 
 
 def read_cluster_file(path: str) -> ClusterFile:
