@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.machine import Machine, machine, missing
-from tests.node.stand_ins import make_key, make_repository, make_wheel, neuron_packages, ubuntu_packages
+from tests.node.stand_ins import end_gpg, make_key, make_repository, make_wheel, neuron_packages, ubuntu_packages
 from tests.unit.test_render_cluster import SPEC
 from trnctl.render.node import Supply, node_script
 from trnctl.specs.cluster import ClusterSpec
@@ -38,6 +38,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     key = make_key(folder)
     make_repository(folder / "neuron", "noble", neuron_packages(), key)
     make_repository(folder / "focal", "focal", neuron_packages(), key)
+    end_gpg(key)
     make_repository(folder / "unsigned", "noble", neuron_packages())
     make_repository(folder / "ubuntu", "noble", ubuntu_packages())
     make_repository(folder / "empty", "noble", [])

@@ -133,6 +133,12 @@ def make_key(folder: Path) -> Path | None:
     return home
 
 
+def end_gpg(home: Path | None) -> None:
+    """End the agent that gpg has left running for a GNUPGHOME."""
+    if home is not None:
+        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=True, timeout=30)
+
+
 def make_wheel(index: Path, name: str, version: str, requires: str = "") -> None:
     """A wheel with one empty module, in a simple index that pip reads from a folder."""
     folder = index / name.lower().replace("_", "-")
