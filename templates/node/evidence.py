@@ -1,8 +1,8 @@
 """Gathers what a head node has written down: the ends of its logs, what Slurm says, a run's own logs. Changes nothing.
 
 It is sent with the call and leaves nothing installed. Standard library only, Python 3.6 and newer. It answers one line,
-`trnctl ` and then JSON: {"ok": {"run", "texts": [{"source", "name", "node", "text"}]}}, or when there is no such run
-{"error": {"kind", "message"}}. What cannot be read is left out.
+`trnctl ` and then JSON: {"ok": {"run", "since", "texts": [{"source", "name", "node", "text"}]}}, or when there is no such
+run {"error": {"kind", "message"}}. What cannot be read is left out.
 """
 
 import json
@@ -102,6 +102,9 @@ def run_texts(folder, size):
         found.append(("job-log", str(path.relative_to(folder)), node, end_of(path, size)))
     for path in [*sorted(folder.glob("ended/*.json")), folder / "not-submitted.json"]:
         found.append(("unknown", str(path.relative_to(folder)), "", end_of(path, 4096)))
+    nodes = read_json(folder / "run.json").get("nodes")
+    if nodes:
+        found.append(("config", "run.json", "", json.dumps({"nodes": nodes})))
     return found
 
 
@@ -114,12 +117,15 @@ def read_json(path):
     return found if isinstance(found, dict) else {}
 
 
-def slurm_texts(jobs):
+def slurm_texts(jobs, about_run):
     """What Slurm says of nodes and jobs; nothing when its controller does not answer, but for that it does not."""
     ping = answer(["scontrol", "ping"])
     if not re.search(r"\bis UP\b", ping):
         return [("scontrol", "scontrol ping", "", ping or "Unable to contact slurm controller: no answer to a ping")]
-    asked = COMMANDS + [("scontrol show job " + job, "scontrol", ["scontrol", "show", "job", job]) for job in jobs]
+    asked = [one for one in COMMANDS if one[0] != "squeue" or not about_run]
+    if jobs:
+        asked.append(("squeue", "squeue", [*COMMANDS[-1][2], "-t", "all", "-j", ",".join(jobs)]))
+    asked += [("scontrol show job " + job, "scontrol", ["scontrol", "show", "job", job]) for job in jobs]
     started = [(name, source, start(argv)) for name, source, argv in asked]
     return [(source, name, "", finish(process)) for name, source, process in started]
 
@@ -148,8 +154,8 @@ def gather(request):
         if folder is None:
             return None
         texts = run_texts(folder, request["bytes"])
-    jobs = sorted(read_json(folder / "submitted.json").get("jobs", {}).values()) if folder else []
-    slurm = slurm_texts(jobs)
+    submitted = read_json(folder / "submitted.json") if folder else {}
+    slurm = slurm_texts(sorted(submitted.get("jobs", {}).values()), folder is not None)
     texts += slurm
     texts += kernel_texts(nodes_of(slurm, read_json(folder / "results.json"))) if folder else []
     for name, source in LOGS:
@@ -160,7 +166,7 @@ def gather(request):
         if text.strip() and len(text) <= left:
             left -= len(text)
             kept.append({"source": source, "name": name, "node": node, "text": text})
-    return {"run": folder.name if folder else "", "texts": kept}
+    return {"run": folder.name if folder else "", "since": submitted.get("at", ""), "texts": kept}
 
 
 def main(text):

@@ -146,7 +146,7 @@ def test_where_nothing_is_there_is_nothing_to_tear_down(world: World) -> None:
 
 def test_a_deletion_that_fails_names_the_cause_and_can_be_run_again(world: World) -> None:
     world.provisioner.delete_fails = "The placement group 'ultra1' is in use and may not be deleted"
-    with pytest.raises(ToolError, match="PlacementGroup"):
+    with pytest.raises(ToolError, match="placement group ultra1 could not be deleted: instances in it"):
         run(world, delete_storage=True)
     assert run(world, delete_storage=True).left == ()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trnctl.actions.node_software import put_node_software
 from trnctl.actions.stack import Progress, cause, watch
+from trnctl.actions.why import explain_failure
 from trnctl.errors import RefusedError, ToolError
 from trnctl.plan.cost import Price, full_price, idle_price
 from trnctl.ports import Phase, Services
@@ -70,11 +71,14 @@ def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:
         phase = step.phase
         yield step
     if phase != "running":
-        raise failure(name, "created", services)
+        raise failure(name, "created", services, plan.spec)
 
 
-def failure(name: str, verb: str, services: Services) -> ToolError:
+def failure(name: str, verb: str, services: Services, spec: ClusterSpec | None = None) -> ToolError:
     """The error for a stack that did not get there: the cause, not the victims."""
+    explained = explain_failure(name, verb, services, spec)
+    if explained is not None:
+        return explained
     event = cause(services.cloud.stack_events(name))
     if event is None:
         return ToolError(

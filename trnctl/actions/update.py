@@ -52,7 +52,7 @@ def update(plan: UpdatePlan, services: Services) -> Iterator[Progress]:
         phase = step.phase
         yield step
     if phase != "running":
-        raise failure(plan.spec.name, "updated", services)
+        raise failure(plan.spec.name, "updated", services, plan.spec)
 
 
 def set_fleet(cluster: str, services: Services, *, running: bool) -> Iterator[Fleet]:

@@ -22,4 +22,4 @@ class AgentEvidence:
         request = {"mount_prefix": self._mount_prefix, "runs_folder": runs_folder, "run": run, "bytes": _BYTES}
         answer = self._agent.ask("evidence", request, timeout=_SECONDS)
         texts = (SavedText(one["source"], one["name"], one["text"], one["node"]) for one in answer["texts"])
-        return Gathered(answer["run"], tuple(texts))
+        return Gathered(answer["run"], tuple(texts), answer.get("since", ""))

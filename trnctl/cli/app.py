@@ -5,7 +5,22 @@ from typing import Annotated
 import typer
 
 from trnctl import __version__
-from trnctl.cli import cluster, doctor, logs, network, parallel, plan, sandbox, status, submit, teardown, workloads
+from trnctl.cli import (
+    cache,
+    cluster,
+    doctor,
+    init,
+    logs,
+    network,
+    parallel,
+    plan,
+    sandbox,
+    status,
+    submit,
+    teardown,
+    why,
+    workloads,
+)
 from trnctl.cli.session import Session
 
 app = typer.Typer(
@@ -22,9 +37,10 @@ app = typer.Typer(
 app.add_typer(network.app, name="network")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(workloads.app, name="workloads")
+app.add_typer(cache.app, name="cache")
 app.add_typer(parallel.app, name="parallel")
 app.add_typer(sandbox.app, name="sandbox")
-for module in (doctor, plan, submit, status, logs, teardown):
+for module in (init, doctor, plan, submit, status, why, logs, teardown):
     module.register(app)
 
 

@@ -30,4 +30,4 @@ def logs(
     opened = session.open()
     name = find_run(opened, run)[1].run
     events = opened.queue().follow(name, opened.runs_folder, stage=stage or "", node=node, wait=follow)
-    screens.follow_run(Screen(session), name, events, judge=follow)
+    screens.follow_run(Screen(session), name, events, judge=follow, opened=opened)

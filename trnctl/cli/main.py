@@ -48,7 +48,11 @@ def show_error(error: TrnctlError, out: TextIO) -> None:
     """`error: what happened` and `remedy: what to do`; findings that the message does not tell stand between them."""
     out.write(f"error: {error.message}\n")
     for finding in error.findings:
-        if str(finding) not in error.message:
+        if finding.cause:  # a diagnosis: the message has said what happened
+            evidence = f"{finding.source}: {finding.evidence}" if finding.source else finding.evidence
+            out.write(f"  cause     {finding.cause}    [{finding.confidence} confidence]\n")
+            out.write(f"  evidence  {evidence}\n")
+        elif str(finding) not in error.message:
             out.write(f"  {finding.level}: {finding} [{finding.code}]\n")
     out.write(f"remedy: {error.remedy}\n")
 

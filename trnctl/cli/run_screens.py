@@ -14,6 +14,7 @@ from trnctl.cli.words import duration, money, plural
 from trnctl.errors import Interrupted, RunFailed
 
 if TYPE_CHECKING:
+    from trnctl.actions.runs import OpenCluster
     from trnctl.actions.submit import SubmitPlan
     from trnctl.ports import FollowEvent, RunOver, RunRecord, Submitted
     from trnctl.specs.workload import WorkloadSpec
@@ -128,8 +129,18 @@ def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bo
         screen.say("  trnctl status -w                watch the cluster", style="dim")
 
 
-def follow_run(screen: Screen, run: str, events: Iterator[FollowEvent], *, judge: bool = True) -> RunOver | None:
-    """Print log lines and state changes as they come. RunFailed when a stage failed; Ctrl-C leaves the run alone."""
+def follow_run(
+    screen: Screen,
+    run: str,
+    events: Iterator[FollowEvent],
+    *,
+    judge: bool = True,
+    opened: OpenCluster | None = None,
+) -> RunOver | None:
+    """Print log lines and state changes as they come. RunFailed when a stage failed; Ctrl-C leaves the run alone.
+
+    With the cluster that the run is on, the failure gets its cause, where one can be found.
+    """
     over: RunOver | None = None
     try:
         for event in events:
@@ -142,7 +153,7 @@ def follow_run(screen: Screen, run: str, events: Iterator[FollowEvent], *, judge
     if over is not None and judge:
         if screen.json:
             screen.line({"run": run, "states": dict(over.states)})
-        _raise_if_failed(run, over)
+        _raise_if_failed(run, over, opened)
     return over
 
 
@@ -166,15 +177,20 @@ def _show_event(screen: Screen, event: FollowEvent) -> RunOver | None:
     return None
 
 
-def _raise_if_failed(run: str, over: RunOver) -> None:
+def _raise_if_failed(run: str, over: RunOver, opened: OpenCluster | None) -> None:
     failed = [(stage, state) for stage, state in over.states.items() if state in _FAILED]
     if failed:
         stage, state = next(((s, w) for s, w in failed if w != "cancelled"), failed[0])
         rest = ", ".join(f"{s} {w}" for s, w in failed if s != stage)
-        raise RunFailed(
+        error = RunFailed(
             f"{run}: {stage} {state}" + (f", {rest}" if rest else ""),
             remedy=f"trnctl logs {run} --stage {stage} shows why; trnctl results {run} shows what it reached",
         )
+        if opened is None or state == "cancelled":
+            raise error
+        from trnctl.actions.why import explain_run
+
+        raise explain_run(error, run, opened)
 
 
 def results(screen: Screen, found: Mapping[str, object], record: RunRecord, notice: str) -> None:

@@ -79,7 +79,8 @@ def submit(
     slurm = ready.opened.queue()
     screens.submitted(screen, ready.plan, slurm.submit(ready.plan.submission), follow=follow)
     if follow:
-        screens.follow_run(screen, ready.plan.run, slurm.follow(ready.plan.run, ready.opened.runs_folder))
+        run, opened = ready.plan.run, ready.opened
+        screens.follow_run(screen, run, slurm.follow(run, opened.runs_folder), opened=opened)
 
 
 def runs(

@@ -17,6 +17,8 @@ _KINDS = {"cause": 0, "symptom": 1, "fallback": 2, "benign": 3}
 _CONFIDENCE: tuple[Confidence, ...] = ("high", "medium", "low")
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _MOST_NODES = 6
+_GO_ON = frozenset({"clustermgtd", "slurm-resume", "slurmctld", "compute-console"})
+_OF_THE_JOB = frozenset({"job-log", "kernel"})  # what a run itself has said counts before what its cluster says
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class _Case:
             _KINDS[self.signature.kind],
             _LEVELS[self.signature.level],
             _CONFIDENCE.index(self.confidence),
+            first.source not in _OF_THE_JOB,
             -self.met,
             first.at or "9",
             first.line or 0,
@@ -61,9 +64,12 @@ class _Case:
         )
 
 
-def judge(scan: Scan, known: Signatures, facts: Facts | None = None) -> Diagnosis:
-    """The findings of everything that was scanned. `facts` are known besides, and win over what the text says."""
-    found = Hits(scan)
+def judge(scan: Scan, known: Signatures, facts: Facts | None = None, since: str = "") -> Diagnosis:
+    """The findings of everything that was scanned. `facts` are known besides, and win over what the text says.
+
+    Lines of daemons that go on for months count only from `since` on (`2026-10-01T09:12:01`, in the nodes' UTC).
+    """
+    found = Hits(scan, since)
     facts = {**found.facts(), **(facts or {})}
     benign = [case for case in _cases(known, found, facts, frozenset()) if case.signature.kind == "benign"]
     harmless = frozenset(_place(hit.evidence) for case in benign for hit in case.hits)
@@ -77,11 +83,12 @@ def judge(scan: Scan, known: Signatures, facts: Facts | None = None) -> Diagnosi
 class Hits:
     """The hits of a scan, by who asked for them."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: Scan, since: str = "") -> None:
         self._found: dict[tuple[str, str, int], list[Hit]] = {}
         for number, hits in scan.hits.items():
             probe = scan.probes[number]
-            self._found.setdefault((probe.owner, probe.role, probe.index), []).extend(hits)
+            recent = [hit for hit in hits if not _is_past(hit.evidence, since)]
+            self._found.setdefault((probe.owner, probe.role, probe.index), []).extend(recent)
 
     def of(self, owner: str, role: str, index: int) -> list[Hit]:
         """The hits of one pattern."""
@@ -94,6 +101,11 @@ class Hits:
             if role == "fact" and hits:
                 found.setdefault(owner, hits[0].groups.get("value", "yes"))
         return found
+
+
+def _is_past(evidence: Evidence, since: str) -> bool:
+    """Whether a daemon wrote the line before the time that counts."""
+    return evidence.source in _GO_ON and bool(evidence.at) and evidence.at < since[: len(evidence.at)]
 
 
 def _cases(known: Signatures, found: Hits, facts: Facts, harmless: frozenset[object]) -> list[_Case]:

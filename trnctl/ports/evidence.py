@@ -19,10 +19,12 @@ class SavedText:
 
 @dataclass(frozen=True)
 class Gathered:
-    """What was read in one go; `run` is the whole name of the run that was asked for ('' for none)."""
+    """What was read in one go; `run` is the whole name of the run that was asked for ('' for none), `since` when it was
+    submitted (`2026-10-01T09:12:01Z`, '' when nobody knows)."""
 
     run: str
     texts: tuple[SavedText, ...]
+    since: str = ""
 
 
 class HeadEvidence(Protocol):

@@ -1,0 +1,245 @@
+"""Why something failed: gather the evidence through the doors, or take a saved file, and judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from difflib import get_close_matches
+
+from trnctl.actions.runs import OpenCluster
+from trnctl.codes import Code, explained
+from trnctl.diagnose.evidence import Facts, Origin
+from trnctl.diagnose.judge import Diagnosis, fill, judge
+from trnctl.diagnose.scan import Scanner
+from trnctl.diagnose.signatures import Signature, Signatures, load_signatures
+from trnctl.errors import CloudError, NotFoundError, RunFailed, ToolError, TrnctlError
+from trnctl.ports import Gathered, Instance, Observed, Services, StackEvent
+from trnctl.render import templates
+from trnctl.specs.cluster import ClusterSpec
+
+_RECENT = timedelta(hours=24)  # what daemons wrote before is another story, unless a run is asked about that is older
+_STARTS = frozenset({"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"})
+Saved = tuple[Origin, Iterable[bytes]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What `why` found out: about a run, a cluster or files (`about`), by name. `notes` say what could not be asked."""
+
+    about: str
+    name: str
+    diagnosis: Diagnosis
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        """The stable JSON form, without the findings."""
+        return {"about": self.about, "name": self.name, "notes": list(self.notes), **self.diagnosis.as_json()}
+
+
+def known() -> Signatures:
+    """All signatures that the package carries."""
+    return load_signatures({name: templates.read(name) for name in templates.names("signatures/")})
+
+
+def why_files(files: Iterable[Saved], name: str, facts: Facts | None = None) -> Answer:
+    """Judge saved texts: logs, dumps, scripts, one after the other in bounded memory."""
+    return Answer("file", name, _judged(files, facts or {}))
+
+
+def why_cluster(opened: OpenCluster, spec: ClusterSpec | None) -> Answer:
+    """Judge a cluster. NotFoundError when neither AWS nor CloudFormation's memory knows it."""
+    seen, events = _ask_cloud(opened)
+    if seen.stack is None and not events:
+        raise NotFoundError(
+            f"there is no cluster {opened.cluster} in {opened.region}",
+            remedy="trnctl cluster list shows what exists; trnctl why FILE reads a saved log",
+        )
+    gathered, notes = _ask_head(opened, seen)
+    saved = [*_of_stack(opened.cluster, seen, events), *_of_fleet(seen), *_of_head(gathered)]
+    since = f"{opened.services.clock.now() - _RECENT:%Y-%m-%dT%H:%M:%S}"
+    return Answer("cluster", opened.cluster, _judged(saved, _facts(opened.services, spec, seen), since), notes)
+
+
+def why_run(opened: OpenCluster, spec: ClusterSpec | None, run: str) -> Answer:
+    """Judge a run, by its name or how that ends. NotFoundError when there is none of that name."""
+    seen = opened.services.cloud.observe(opened.cluster)
+    head = _running_head(seen)
+    if head is None:
+        raise NotFoundError(
+            f"{opened.cluster} has no head node that runs, so it knows of no run {run}",
+            remedy="trnctl why cluster looks at the cluster; trnctl why FILE reads a saved log",
+        )
+    gathered = opened.services.head.evidence(head).gather(opened.runs_folder, run)
+    saved = [*_of_head(gathered), *_of_fleet(seen)]
+    found = _judged(saved, _facts(opened.services, spec, seen), gathered.since.rstrip("Z"))
+    return Answer("run", gathered.run, found)
+
+
+def explain_failure(name: str, verb: str, services: Services, spec: ClusterSpec | None = None) -> ToolError | None:
+    """The error for a stack that did not get there, with its cause; None when the evidence does not tell one.
+
+    It never hides the failure that it explains: what cannot be asked is left out.
+    """
+    try:
+        seen, events = services.cloud.observe(name), services.cloud.stack_events(name)
+        saved = [*_of_stack(name, replace(seen, stack=None), events), *_of_fleet(seen)]
+        findings = _judged(saved, _facts(services, spec, seen)).findings
+    except TrnctlError:
+        return None
+    if not findings:
+        return None
+    first = findings[0]
+    return ToolError(
+        f"{name} could not be {verb}: {_lower(first.message)}",
+        remedy=f"{first.remedy} trnctl cluster events --cluster {name} lists everything.",
+        findings=findings[:1],
+    )
+
+
+def explain_run(failed: RunFailed, run: str, opened: OpenCluster, spec: ClusterSpec | None = None) -> RunFailed:
+    """The same error with its cause, where the run's evidence tells one."""
+    try:
+        findings = [one for one in why_run(opened, spec, run).diagnosis.findings if one.level == "error"]
+    except TrnctlError:
+        return failed
+    if not findings:
+        return failed
+    first = findings[0]
+    return RunFailed(
+        f"{failed.message}: {_lower(first.message)}", remedy=f"{first.remedy} {failed.remedy}", findings=findings[:1]
+    )
+
+
+# ------------------------------------------------------------------------------------------------ codes
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a code means. `signature` is how it is recognised, None for codes that come from checks alone."""
+
+    code: str
+    level: str
+    meaning: str
+    remedy: str
+    signature: Signature | None = None
+
+
+def why_code(code: str) -> Explanation | None:
+    """What a finding's code means; None when there is no such code."""
+    row, signature = explained(code), known().by_code().get(code)
+    if signature is None:
+        return None if row is None else _of_row(row)
+    meaning = f"{fill(signature.message, {})} {fill(signature.cause, {})}".replace("?", "…")
+    meaning = f"{row.meaning} {fill(signature.cause, {})}" if row else meaning
+    remedy = fill(signature.remedy, {}).replace("?", "…")
+    return Explanation(code, signature.level, meaning.strip(), remedy or "Nothing needs to be done.", signature)
+
+
+def near_codes(code: str) -> list[str]:
+    """Codes that look like it."""
+    from trnctl.codes import CODES
+
+    return get_close_matches(code, [*CODES, *known().by_code()], n=3, cutoff=0.75)
+
+
+def _of_row(row: Code) -> Explanation:
+    return Explanation(row.code, row.level, row.meaning, row.remedy)
+
+
+# ------------------------------------------------------------------------------------------------ evidence
+
+
+def _judged(saved: Iterable[Saved], facts: Facts, since: str = "") -> Diagnosis:
+    signatures = known()
+    scanner = Scanner(signatures)
+    for origin, chunks in saved:
+        scanner.read(chunks, origin)
+    return judge(scanner.scan, signatures, facts, since)
+
+
+def _ask_cloud(opened: OpenCluster) -> tuple[Observed, list[StackEvent]]:
+    cloud, name = opened.services.cloud, opened.cluster
+    with ThreadPoolExecutor(2) as pool:
+        seen, events = pool.submit(cloud.observe, name), pool.submit(cloud.stack_events, name)
+        return seen.result(), events.result()
+
+
+def _running_head(seen: Observed) -> Instance | None:
+    return next((one for one in seen.instances if one.role == "head" and one.state == "running"), None)
+
+
+def _ask_head(opened: OpenCluster, seen: Observed) -> tuple[Gathered, tuple[str, ...]]:
+    """What the head node has written down; a note when it cannot be asked."""
+    head, nothing = _running_head(seen), Gathered("", ())
+    if head is None:
+        return nothing, ("there is no head node that runs, so its logs were not read",)
+    try:
+        return opened.services.head.evidence(head).gather(), ()
+    except ToolError as error:
+        return nothing, (f"the head node could not be asked: {error.message}",)
+
+
+def _of_stack(cluster: str, seen: Observed, events: Iterable[StackEvent]) -> Iterator[Saved]:
+    """The events of the newest operation on a stack; none when it ended well, since old failures are over."""
+    if seen.stack is not None and seen.stack.phase == "running":
+        return
+    newest: list[StackEvent] = []
+    for event in events:
+        if event.logical_id == cluster and event.status in _STARTS and event.status != "DELETE_IN_PROGRESS":
+            newest = []
+        newest.append(event)
+    lines = (
+        f"{event.at:%Y-%m-%dT%H:%M:%S} {event.status} {event.resource_type} {event.logical_id}: {event.reason}\n"
+        for event in newest
+    )
+    yield Origin("stack-event", "stack events"), [line.encode() for line in lines]
+
+
+def _of_fleet(seen: Observed) -> Iterator[Saved]:
+    if seen.fleet is not None:
+        yield Origin("fleet", "compute fleet"), [f"fleet status: {seen.fleet.status.upper()}\n".encode()]
+
+
+def _of_head(gathered: Gathered) -> Iterator[Saved]:
+    for one in gathered.texts:
+        yield Origin(one.source, one.name, one.node), [one.text.encode()]
+
+
+def _facts(services: Services, spec: ClusterSpec | None, seen: Observed) -> dict[str, str]:
+    """What is known besides the texts, from the cluster file and from AWS."""
+    facts: dict[str, str] = {}
+    if seen.stack is not None and seen.stack.version:
+        facts["version"] = seen.stack.version
+    if spec is None:
+        return facts
+    facts.setdefault("version", spec.pcluster.version)
+    facts["os"], facts["os_family"] = spec.os, spec.os.rstrip("0123456789")
+    counts = [resource.max_count for queue in spec.queues for resource in queue.compute_resources]
+    if counts:
+        facts["max_count"] = str(max(counts))
+    route = _head_route(services, spec)
+    return {**facts, "head_route": route} if route else facts
+
+
+def _head_route(services: Services, spec: ClusterSpec) -> str:
+    """Where the head node's way out leads: `igw` (an internet gateway, and the node has no public address), `nat`,
+    `none`, `open` (a gateway, and it has one), or '' when AWS does not say."""
+    try:
+        subnets = {subnet.id: subnet for subnet in services.account.subnets()}
+    except CloudError:
+        return ""
+    subnet = subnets.get(spec.network.head_subnet)
+    if subnet is None:
+        return ""
+    if subnet.way_out == "internet":
+        return "open" if subnet.public_ips or spec.head_node.elastic_ip else "igw"
+    return subnet.way_out
+
+
+def _lower(sentence: str) -> str:
+    """A sentence as it reads behind a colon; names in capitals stay."""
+    first = sentence.split(" ", 1)[0]
+    lowered = sentence[:1].lower() + sentence[1:] if first[1:].islower() or len(first) == 1 else sentence
+    return lowered.rstrip(".")
