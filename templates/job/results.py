@@ -104,6 +104,7 @@ def results(folder, manifest):
         "unit": manifest.get("unit"),
         "complete": train.get("exit_code") == 0 and not saved_and_left(manifest, train),
         "time_to_train_s": seconds.get("train"),
+        "compile": read_json(folder / "submitted.json", {}).get("compile"),
         "compile_s": seconds.get("compile"),
         "node_seconds": round(sum(filter(None, seconds.values())) * (manifest.get("nodes") or 0)),
         "checkpoints": checkpoints(folder, manifest),

@@ -49,7 +49,9 @@ def entry(fingerprint, ledger, place, modules, jobs):
     chip, sdk, folder = place
     there = [(graph, modules.get(graph) or cache.Module(folder / graph)) for graph in ledger["graphs"]]
     problems = [f"{module.name} {cache.WORDS[module.state]}" for _, module in there if module.state != "done"]
-    state = "damaged" if problems else ledger.get("state", "partial")
+    state = ledger.get("state", "partial")
+    if problems and state == "complete":
+        state = "locked" if all(module.state in ("locked", "done") for _, module in there) else "damaged"
     living = [job for job in jobs if job["fingerprint"] == fingerprint]
     return {
         "fingerprint": fingerprint,

@@ -54,6 +54,11 @@ RUNS: tuple[tuple[str, Level, str, str], ...] = (
     ("host-memory-exceeded", "error", "Offloaded activations need more memory than the host has.", "Use a smaller batch or sequence, or leave offload out."),
     ("target-script", "warning", "The arguments are those of the Llama examples.", "Compare them with the script before you start it."),
     ("queue-limit", "error", "No queue has so many nodes.", "Raise max_count and update the cluster, or use fewer nodes."),
+    # --------------------------------------------------------------------------------------- compile caches
+    ("cache-lock-stale", "error", "A compiler that was killed left its lock: who needs the graph waits without end.", "trnctl cache unlock removes it, and so does the next submit."),
+    ("cache-locked", "info", "A graph is locked, and a living job may be compiling it.", "Wait for it."),
+    ("cache-damaged", "error", "A graph that was compiled is no longer whole.", "Submit again, which compiles what is missing; or remove it with trnctl cache prune."),
+    ("cache-partial", "warning", "Some graphs of a fingerprint did not compile.", "trnctl results names them; the next submit compiles them again."),
     # -------------------------------------------------------------------------------------- running clusters
     ("stack-failed", "error", "The cluster's stack has failed.", "trnctl cluster events shows what failed; trnctl why cluster says why."),
     ("head-node-unreachable", "error", "The head node does not answer.", "Check its security group, your address and the key."),

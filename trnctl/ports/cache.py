@@ -37,14 +37,15 @@ class Lock:
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """The graphs of one fingerprint. `state`: complete, partial (some did not compile), damaged (a graph that did is
-    no longer whole: `problems` says which). `used_by` are living jobs of runs with this fingerprint."""
+    """The graphs of one fingerprint. `state`: complete, partial (some did not compile), locked, damaged (a graph that
+    was compiled is locked, or no longer whole: `problems` says which). `used_by` are living jobs with this fingerprint.
+    """
 
     fingerprint: str
     cache: str
     chip: str
     sdk: str
-    state: Literal["complete", "partial", "damaged"]
+    state: Literal["complete", "partial", "locked", "damaged"]
     graphs: int
     bytes: int
     workload: str
