@@ -1,8 +1,11 @@
-"""Judges from outside: ParallelCluster's own schema."""
+"""Judges from outside: ParallelCluster's own schema, and cfn-lint for CloudFormation templates."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -30,3 +33,11 @@ def load_in_pcluster(name: str, text: str) -> Any:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def cfn_lint(template: Path, region: str = "us-west-2") -> str:
+    """What cfn-lint says of a template, warnings included; '' when it is content."""
+    argv = [str(Path(sys.executable).with_name("cfn-lint")), "--regions", region, "--template", str(template)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert not done.stderr, done.stderr
+    return done.stdout if done.returncode else ""
