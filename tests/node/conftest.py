@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.node.stand_ins import end_gpg, make_key, make_repository, make_wheel,
 from tests.unit.test_render_cluster import SPEC
 from trnctl.render.node import Supply, node_script
 from trnctl.specs.cluster import ClusterSpec
-from trnctl.specs.node_steps import Role
+from trnctl.specs.node_steps import BY_CODE, STEPS, Role
 
 CLUSTER = replace(SPEC, bucket="my-bucket")
 STAND_INS = Supply(
@@ -26,6 +26,7 @@ STAND_INS = Supply(
     budget_s=120,
     lock_s=20,
 )
+CODE = {step.name: step.code for step in STEPS}
 COMPILER, TORCH, NXD = "2.26.6360.0+c7a0fc6c", "2.9.0.2.15.32035+ab12cd34", "0.19.28492+1a2b3c"
 
 
@@ -137,7 +138,26 @@ def _state() -> dict[str, str]:
     return found
 
 
-@pytest.fixture(scope="session")
-def this_machine() -> Callable[[], dict[str, str]]:
-    """A look at the machine that the tests run on, which they must not change."""
-    return _state
+@pytest.fixture(scope="module", autouse=True)
+def unchanged() -> Iterator[None]:
+    """Nothing of all this reaches the machine that the tests run on."""
+    before = _state()
+    yield
+    after = _state()
+    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    # Another process of this machine may write here as well; none writes what a node script would.
+    ours = [
+        path for path in changed if any(word in path for word in ("trnctl", "neuron", "hosts", "limits", "apt", "dpkg"))
+    ]
+    assert ours == []
+
+
+def failed(outcome: tuple[int, str], step: str, *words: str) -> None:
+    """The script ended with the step's code, said why and what to do."""
+    code, output = outcome
+    assert code == CODE[step], output
+    last = [line for line in output.splitlines() if "failed:" in line or "remedy:" in line]
+    assert BY_CODE[code].failure in last[0]
+    assert "remedy: " in last[1]
+    for word in words:
+        assert word in output

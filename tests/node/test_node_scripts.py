@@ -5,46 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.node.conftest import CLUSTER, COMPILER, NXD, STAND_INS, TORCH, Node
+from tests.node.conftest import CLUSTER, COMPILER, NXD, STAND_INS, TORCH, Node, failed
 from tests.node.stand_ins import KERNEL
 from trnctl.render.node import node_script
 from trnctl.specs.cluster import ComputeResource, Queue
-from trnctl.specs.node_steps import BY_CODE, STEPS, steps_of
+from trnctl.specs.node_steps import steps_of
 
-WITHOUT_TORCH = replace(CLUSTER, neuron_sdk="2.32.0")  # a head node without an environment to make
-CODE = {step.name: step.code for step in STEPS}
 ENVIRONMENT = "/opt/aws_neuronx_venv_pytorch_2_9"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def unchanged(this_machine: Callable[[], dict[str, str]]) -> Iterator[None]:
-    """Nothing of all this reaches the machine that the tests run on."""
-    before = this_machine()
-    yield
-    after = this_machine()
-    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-    # Another process of this machine may write here as well; none writes what a node script would.
-    ours = [
-        path for path in changed if any(word in path for word in ("trnctl", "neuron", "hosts", "limits", "apt", "dpkg"))
-    ]
-    assert ours == []
-
-
-def failed(outcome: tuple[int, str], step: str, *words: str) -> None:
-    """The script ended with the step's code, said why and what to do."""
-    code, output = outcome
-    assert code == CODE[step], output
-    last = [line for line in output.splitlines() if "failed:" in line or "remedy:" in line]
-    assert BY_CODE[code].failure in last[0]
-    assert "remedy: " in last[1]
-    for word in words:
-        assert word in output
 
 
 def test_a_compute_node_gets_exactly_the_release(node: Node) -> None:
@@ -290,17 +262,6 @@ def test_another_release_replaces_the_packages(node: Node) -> None:
     assert node.versions()["aws-neuronx-runtime-lib"] == "installed 2.33.10.0-8a56eb0d9"
 
 
-@pytest.mark.parametrize(("adapters", "words"), [("7\n", "of 8 adapters"), ("", "fi_info finds 0")])
-def test_adapters_that_are_not_there(node: Node, adapters: str, words: str) -> None:
-    node.machine.write("/run/adapters", adapters)
-    failed(node.install(only=("efa",)), "efa", words)
-
-
-def test_efa_software_that_is_not_there(node: Node) -> None:
-    node.machine.run("rm", "-r", "/opt/amazon/efa/bin/fi_info")
-    failed(node.install(only=("efa",)), "efa", "EFA's software is not in the image")
-
-
 def test_a_node_without_accelerators(node: Node) -> None:
     node.machine.write("/sys/devices/virtual/dmi/id/product_name", "c5.4xlarge\n")
     node.machine.write("/run/adapters", "")
@@ -336,78 +297,3 @@ def test_only_the_real_packages_do_not_those_of_the_same_names(node: Node) -> No
     )
     failed(outcome, "environment", "No matching distribution found for neuronx-cc==2.26.6360.0")
     assert not node.machine.exists(f"{ENVIRONMENT}/complete")
-
-
-# --------------------------------------------------------------------------------------- hosts, limits, hooks
-
-NAME = "compute1-dy-i1-1"
-HOSTS = [
-    (f"10.0.1.12 {NAME}.ultra1.pcluster {NAME}\n", f"10.0.1.12 {NAME}.ultra1.pcluster {NAME}\n"),
-    (f"10.0.1.77 {NAME}.ultra1.pcluster {NAME}\n", f"10.0.1.12 {NAME}.ultra1.pcluster {NAME}\n"),
-    (f"127.0.1.1\t{NAME}\n127.0.0.1 localhost\n", f"127.0.0.1 localhost\n10.0.1.12 {NAME}\n"),
-    (f"127.0.0.1 localhost {NAME} # mine\n", f"127.0.0.1 localhost # mine\n10.0.1.12 {NAME}\n"),
-    (f"fe80::1 {NAME}\n10.0.1.12 {NAME}\n", f"10.0.1.12 {NAME}\n"),
-    # A longer name that begins alike, comments and blank lines stay as they are.
-    (f"# {NAME}\n\n10.0.1.99   {NAME}0\t{NAME}0.x\n", f"# {NAME}\n\n10.0.1.99   {NAME}0\t{NAME}0.x\n"),
-    ("127.0.0.1 localhost\n", "127.0.0.1 localhost\n"),
-]
-
-
-def test_the_hosts_line_of_the_nodes_own_name(node: Node) -> None:
-    for given, expected in HOSTS:
-        node.machine.write("/etc/hosts", given)
-        code, output = node.install(only=("hosts",))
-        assert (code, node.machine.read("/etc/hosts")) == (0, expected), output
-        assert node.install(only=("hosts",))[0] == 0
-        assert node.machine.read("/etc/hosts") == expected
-
-
-def test_without_a_source_in_the_route_the_interface_is_asked(node: Node) -> None:
-    node.machine.write("/run/routes", "default via 10.0.0.1 dev ens32\ndefault via 10.0.16.1 dev ens33 metric 600\n")
-    node.machine.write("/etc/hosts", f"10.0.1.77 {NAME}\n")
-    assert node.install(only=("hosts",))[0] == 0
-    assert node.machine.read("/etc/hosts") == f"10.0.1.12 {NAME}\n"
-
-
-def test_open_files(node: Node) -> None:
-    assert node.install(only=("limits",))[0] == 0
-    assert node.machine.read("/etc/security/limits.d/01_efa.conf") == (
-        "# of EFA's installer\n* soft nofile 65536\n* hard nofile 131072\n"
-    )
-    files = sorted(node.machine.run("ls", "/etc/security/limits.d")[1].split())
-    assert files[-1] == "99-trnctl.conf"  # the last word
-    assert "* hard nofile 65536" in node.machine.read("/etc/security/limits.d/99-trnctl.conf")
-
-
-def test_upgrades_leave_the_kernel_alone(node: Node) -> None:
-    assert node.install("head", spec=WITHOUT_TORCH)[0] == 0
-    _, config = node.machine.run("apt-config", "dump", "Unattended-Upgrade::Package-Blacklist")
-    assert '"linux-"' in config
-    assert node.machine.run("apt-mark", "hold", "aws-neuronx-tools")[1].strip().endswith("already set on hold.")
-    told = node.machine.read("/run/systemctl.log").splitlines()
-    assert told[0] == "stop apt-daily.timer apt-daily-upgrade.timer"
-    assert told[-1] == "start apt-daily.timer apt-daily-upgrade.timer"
-
-
-def test_the_timer_runs_what_is_put_there(node: Node) -> None:
-    assert node.install("head", only=("hooks",))[0] == 0
-    assert "enable --now trnctl.timer" in node.machine.read("/run/systemctl.log")
-    for folder in ("prolog.d", "epilog.d"):
-        assert node.machine.exists(f"/opt/slurm/etc/scripts/{folder}")
-    assert node.machine.run("/opt/trnctl/bin/timer") == (0, "")  # with nothing to do
-    node.machine.write("/opt/trnctl/timer.d/1-fails", "#!/bin/sh\nexit 3\n", "755")
-    node.machine.write("/opt/trnctl/timer.d/2-works", "#!/bin/sh\ntouch /run/worked\n", "755")
-    node.machine.write("/opt/trnctl/timer.d/3-notes", "not a program\n")
-    code, output = node.machine.run("/opt/trnctl/bin/timer")
-    assert (code, output) == (0, "trnctl: /opt/trnctl/timer.d/1-fails ended with status 3\n")
-    assert node.machine.exists("/run/worked")
-
-
-@pytest.mark.slow
-def test_systemd_accepts_the_units(node: Node) -> None:
-    assert node.install("head", only=("hooks",))[0] == 0
-    units = [f"/etc/systemd/system/trnctl.{kind}" for kind in ("service", "timer")]
-    code, output = node.machine.run("systemd-analyze", "verify", *units)
-    if code == 127:
-        pytest.skip("systemd is not installed here")
-    assert [line for line in output.splitlines() if "trnctl" in line] == []
