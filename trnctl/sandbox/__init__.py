@@ -21,5 +21,6 @@ sandbox's home: $TRNCTL_SANDBOX_HOME, else $XDG_STATE_HOME/trnctl/sandbox, else 
         etc/ state/ log/ run/ Slurm's own; etc/nodes/NODE.conf is there while the node is up
         etc/programs/         what Slurm and ssh run: resume, suspend, wait-for-nodes, reach
         local/                what the emulated tools keep on a node's own disk
-        root/                 the mount prefix: root/fsx is a link to file_systems/fs-…, root/home/ubuntu is HOME
+        root/                 the mount prefix: root/fsx is a link to file_systems/fs-…, root/home/ubuntu is HOME;
+                              root/var/log holds the head node's logs
 """

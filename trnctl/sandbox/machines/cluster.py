@@ -88,8 +88,9 @@ class Cluster:
 
     def start(self) -> ssh.Head:
         """Start everything; returns when ssh and Slurm answer. BootFailed when a daemon does not come up."""
-        for folder in ("bin", "etc/nodes", "state", "log", "run", "root/home"):
+        for folder in ("bin", "etc/nodes", "state", "log", "run", "root/home", "root/var/log"):
             (self.folder / folder).mkdir(parents=True, exist_ok=True)
+        (self.folder / "root/var/log/slurmctld.log").symlink_to(self.folder / "log" / "slurmctld.log")
         self._site.runtime.mkdir(parents=True)
         self._mount()
         self._write_programs()

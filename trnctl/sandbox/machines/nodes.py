@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trnctl.errors import ToolError
+from trnctl.sandbox.machines.daemon_logs import DaemonLogs
 from trnctl.sandbox.machines.names import Scheduling
 from trnctl.sandbox.machines.slurm import Slurm, tool
 from trnctl.sandbox.machines.slurm_conf import Site, node_conf
@@ -24,6 +25,7 @@ REFUSED = "(Code:{code})Failure when resuming nodes"
 RECOVERED = "Enabling node since insufficient capacity timeout expired"
 UNHEALTHY = "Scheduler health check failed"
 _STATIC_RETRY = 8.0  # seconds; longer than SuspendTimeout, before which slurmctld will not power up again
+_TELL_AGAIN = 20.0  # seconds after which slurmctld is told again of a dead node that still is not powered down
 
 
 @dataclass
@@ -61,10 +63,12 @@ class Nodes:
         self._boot_seconds, self._capacity_seconds = boot_seconds, capacity_seconds
         self._changed = changed
         self._slurm = Slurm(site.conf)
+        self._logs = DaemonLogs(site.folder)
         self._lock = threading.Lock()
         self._nodes: dict[str, _Node] = {}
         self._refused: dict[str, float] = {}  # node -> when it may be tried again (monotonic)
         self._dead: set[str] = set()  # slurmd ended by itself, and slurmctld has not noticed yet
+        self._told_down: dict[str, float] = {}  # dead node -> when slurmctld was told to power it down (monotonic)
         self._next_static = 0.0
         self._spools = 0
 
@@ -95,6 +99,7 @@ class Nodes:
         with self._lock:
             nodes = {name: self._nodes.pop(name) for name in gone if name in self._nodes}
             self._dead.difference_update(gone)
+            self._told_down = {name: when for name, when in self._told_down.items() if name not in gone}
         self._kill(nodes)
         for name, node in nodes.items():
             self._conf(name).unlink(missing_ok=True)
@@ -121,6 +126,8 @@ class Nodes:
         now = time.monotonic()
         with self._lock:
             fallen = [name for name, node in self._nodes.items() if node.slurmd and not node.slurmd.alive]
+            if fresh := [name for name in fallen if name not in self._dead]:
+                self._logs.unhealthy(fresh)
             self._dead.update(fallen)
             for name in fallen:  # nobody can reach it any more
                 self._conf(name).unlink(missing_ok=True)
@@ -134,9 +141,20 @@ class Nodes:
             with _logged():
                 # One that died before it ever answered is still awaited by slurmctld, for ResumeTimeout.
                 self._slurm.update_nodes(sorted(dead & self._slurm.nodes_in("powering_up")), "down", UNHEALTHY)
-                self._slurm.update_nodes(sorted(dead & self._slurm.nodes_in("down")), "power_down", UNHEALTHY)
+                self._power_down_dead(dead, now)
         if self.active and now >= self._next_static:
             self.power_up_static()
+
+    def _power_down_dead(self, dead: set[str], now: float) -> None:
+        """Let slurmctld power dead nodes down: once, and not before the jobs that ran there have left all other nodes.
+
+        Otherwise slurmctld 22.05 takes the node for idle when the requeued job has it again, and the job hangs.
+        """
+        told = {name for name, when in self._told_down.items() if now < when + _TELL_AGAIN}
+        down = (dead & self._slurm.nodes_in("down")) - told
+        if down and not self._slurm.jobs_complete():
+            self._slurm.update_nodes(sorted(down), "power_down", UNHEALTHY)
+            self._told_down.update(dict.fromkeys(down, now))
 
     def power_up_static(self) -> None:
         """Ask slurmctld to power up the static nodes that are off."""
@@ -178,12 +196,14 @@ class Nodes:
 
     def _refuse(self, refusals: list[Refusal]) -> None:
         codes: dict[str, list[str]] = {}
+        messages = {refusal.code: refusal.message for refusal in refusals}
         for refusal in refusals:
             codes.setdefault(refusal.code, []).append(refusal.name)
             log.warning("%s: EC2 refuses %s: %s: %s", self._cluster, refusal.name, refusal.code, refusal.message)
         with self._lock:
             self._refused.update({each.name: time.monotonic() + self._capacity_seconds for each in refusals})
         for code, names in codes.items():
+            self._logs.refused(names, code, messages[code])
             with _logged():
                 self._slurm.update_nodes(names, "down", REFUSED.format(code=code))
 

@@ -1,0 +1,46 @@
+"""The logs of ParallelCluster's daemons, where a head node has them, in the form in which they write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+_LINE = "{at:%Y-%m-%d %H:%M:%S},{milliseconds:03d} - [{module}:{function}] - {level} - {message}\n"
+
+
+class DaemonLogs:
+    """Appends to root/var/log/parallelcluster of a cluster's folder. Wordings of aws-parallelcluster-node."""
+
+    def __init__(self, folder: Path) -> None:
+        self._place = folder / "root" / "var" / "log" / "parallelcluster"
+
+    def refused(self, names: Sequence[str], code: str, message: str) -> None:
+        """EC2 did not launch these nodes."""
+        self._write(
+            "slurm_resume.log",
+            "slurm_plugin.instance_manager",
+            "add_instances_for_nodes",
+            "ERROR",
+            f"Encountered exception when launching instances for nodes (x{len(names)}) {list(names)}: "
+            f"An error occurred ({code}) when calling the RunInstances operation (reached max retries: 1): {message}",
+        )
+
+    def unhealthy(self, names: Sequence[str]) -> None:
+        """These nodes are to be replaced, because their slurmd is gone."""
+        self._write(
+            "clustermgtd",
+            "slurm_plugin.clustermgtd",
+            "_maintain_nodes",
+            "INFO",
+            f"Found the following unhealthy dynamic nodes: (x{len(names)}) {list(names)}",
+        )
+
+    def _write(self, name: str, module: str, function: str, level: str, message: str) -> None:
+        now = datetime.now(UTC)
+        line = _LINE.format(
+            at=now, milliseconds=now.microsecond // 1000, module=module, function=function, level=level, message=message
+        )
+        self._place.mkdir(parents=True, exist_ok=True)
+        with (self._place / name).open("a", encoding="utf-8") as file:
+            file.write(line)
