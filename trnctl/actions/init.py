@@ -32,7 +32,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Survey:
+class Choices:
     """What the account has in a region; `zones` are those that offer the type. `local_keys` are ed25519 keys on this
     machine, by their private halves: they are suggested, never taken unasked."""
 
@@ -47,7 +47,7 @@ class Survey:
     local_keys: tuple[str, ...] = ()
 
 
-def survey(account: Account, region: str, instance_type: str, local_keys: Sequence[str] = ()) -> Survey:
+def look_up(account: Account, region: str, instance_type: str, local_keys: Sequence[str] = ()) -> Choices:
     """Ask the account, side by side. RefusedError when no zone offers the type, naming the regions that do."""
     zones = account.zones_offering(instance_type)
     if not zones:
@@ -58,7 +58,7 @@ def survey(account: Account, region: str, instance_type: str, local_keys: Sequen
     with ThreadPoolExecutor(max_workers=4) as pool:
         vpcs, subnets = pool.submit(account.vpcs), pool.submit(account.subnets)
         keys, reservations = pool.submit(account.key_pairs), pool.submit(account.reservations)
-        return Survey(
+        return Choices(
             region=region,
             instance_type=instance_type,
             zones=tuple(zones),
@@ -71,7 +71,7 @@ def survey(account: Account, region: str, instance_type: str, local_keys: Sequen
         )
 
 
-def compute_choices(found: Survey, zone: str = "") -> list[Subnet]:
+def compute_choices(found: Choices, zone: str = "") -> list[Subnet]:
     """Subnets for compute nodes, the best first: private with a NAT gateway, in a zone that offers the type (in `zone`
     when a reservation says so), in a VPC with DNS. A network that trnctl made comes before others, then more room."""
     named = {one.id for one in found.vpcs if one.dns}
@@ -85,30 +85,30 @@ def compute_choices(found: Survey, zone: str = "") -> list[Subnet]:
     return sorted(fitting, key=lambda one: (one.vpc not in ours, -one.free, one.id))
 
 
-def head_choices(found: Survey, compute: Subnet) -> list[Subnet]:
+def head_choices(found: Choices, compute: Subnet) -> list[Subnet]:
     """Subnets for the head node beside those compute nodes, the best first: public, in the same VPC and zone."""
     public = [one for one in found.subnets if one.vpc == compute.vpc and one.way_out == "internet" and one.public_ips]
     return sorted(public, key=lambda one: (one.zone != compute.zone, -one.free, one.id))
 
 
-def key_choices(found: Survey) -> list[KeyPair]:
+def key_choices(found: Choices) -> list[KeyPair]:
     """Key pairs that Ubuntu 22.04 and newer take."""
     return sorted((one for one in found.keys if one.kind == "ed25519"), key=lambda one: one.name)
 
 
-def reservation_choices(found: Survey) -> list[Reservation]:
+def reservation_choices(found: Choices) -> list[Reservation]:
     """Reservations of the type with something free, the largest first. None is ever taken unasked."""
     fitting = [one for one in found.reservations if one.instance_type == found.instance_type and one.free]
     return sorted(fitting, key=lambda one: (-one.free, one.id))
 
 
-def private_half(found: Survey, key_name: str) -> str:
+def private_half(found: Choices, key_name: str) -> str:
     """The key on this machine that bears the key pair's name; '' when none does."""
     names = {path.rpartition("/")[2].removesuffix(".pem"): path for path in found.local_keys}
     return names.get(key_name, "")
 
 
-def complete(said: Answers, found: Survey) -> Draft:
+def complete(said: Answers, found: Choices) -> Draft:
     """The answers, with the best choice for what was not said. UsageError names all that is missing, with its flag."""
     reservation = _reservation(said, found)
     compute = _compute(said, found, reservation.zone if reservation else "")
@@ -136,7 +136,7 @@ def complete(said: Answers, found: Survey) -> Draft:
     )
 
 
-def _reservation(said: Answers, found: Survey) -> Reservation | None:
+def _reservation(said: Answers, found: Choices) -> Reservation | None:
     if not said.reservation:
         return None
     named = next((one for one in found.reservations if one.id == said.reservation), None)
@@ -149,7 +149,7 @@ def _reservation(said: Answers, found: Survey) -> Reservation | None:
     return named
 
 
-def _compute(said: Answers, found: Survey, zone: str) -> Subnet | None:
+def _compute(said: Answers, found: Choices, zone: str) -> Subnet | None:
     """The compute subnet that was said, which must exist, or the best."""
     if not said.compute_subnet:
         return next(iter(compute_choices(found, zone)), None)
@@ -163,7 +163,7 @@ def _compute(said: Answers, found: Survey, zone: str) -> Subnet | None:
 
 
 def _missing(
-    said: Answers, found: Survey, compute: Subnet | None, head: str | None, key: str | None
+    said: Answers, found: Choices, compute: Subnet | None, head: str | None, key: str | None
 ) -> list[str]:  # fmt: skip
     """What neither was said nor can be chosen, in sentences with the flag that says it."""
     lacks = []
@@ -181,7 +181,7 @@ def _missing(
     return lacks
 
 
-def _suggested(found: Survey) -> str:
+def _suggested(found: Choices) -> str:
     if not found.local_keys:
         return " (make one: aws ec2 create-key-pair --key-type ed25519)"
     key = found.local_keys[0]

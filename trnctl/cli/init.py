@@ -31,7 +31,7 @@ def init(
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask: take the best choice for each.")] = False,
 ) -> None:
     """Write a commented trnctl.yaml: asks, or takes options; looks up what fits; never overwrites a file."""
-    from trnctl.actions.init import DEFAULT_TYPE, Answers, complete, survey
+    from trnctl.actions.init import DEFAULT_TYPE, Answers, complete, look_up
     from trnctl.cli import init_screens as screens
     from trnctl.cli.files import local_keys, write_new
     from trnctl.cli.output import Screen
@@ -49,7 +49,7 @@ def init(
     screen.notice(services.notice)
     if not yes:
         said = screens.ask_size(screen, said)
-    found = survey(services.account, region, said.instance_type or DEFAULT_TYPE, local_keys())
+    found = look_up(services.account, region, said.instance_type or DEFAULT_TYPE, local_keys())
     if not yes:
         said = screens.ask_rest(screen, said, found)
     draft = complete(said, found)

@@ -15,7 +15,7 @@ from trnctl.cli.session import Session
 from trnctl.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
-    from trnctl.actions.init import Answers, Survey
+    from trnctl.actions.init import Answers, Choices
     from trnctl.ports import Reservation, Subnet
     from trnctl.render.cluster_file import Draft
     from trnctl.specs.values import Rule
@@ -61,7 +61,7 @@ def ask_size(screen: Screen, said: Answers) -> Answers:
     return replace(said, name=name, instance_type=kind)
 
 
-def ask_rest(screen: Screen, said: Answers, found: Survey) -> Answers:
+def ask_rest(screen: Screen, said: Answers, found: Choices) -> Answers:
     """What the account offers, where no option has chosen."""
     from trnctl.actions import init
     from trnctl.specs import rules
@@ -91,7 +91,7 @@ def ask_rest(screen: Screen, said: Answers, found: Survey) -> Answers:
     return said
 
 
-def _ask_capacity(screen: Screen, said: Answers, found: Survey) -> Answers:
+def _ask_capacity(screen: Screen, said: Answers, found: Choices) -> Answers:
     """On demand, or out of a reservation; and how many nodes."""
     from trnctl.actions import init
 
