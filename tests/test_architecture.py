@@ -25,17 +25,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "plan": {"specs", "ports"},
     "render": {"specs", "ports", "plan"},
     "diagnose": {"specs", "ports"},
-    "actions": {"specs", "ports", "plan", "render", "diagnose"},
+    "codes": set(),
+    "preflight": {"specs", "ports", "codes"},
+    "actions": {"specs", "ports", "plan", "render", "diagnose", "preflight", "codes"},
     "adapters": {"specs", "ports"},
     "sandbox": {"specs", "render"},
     "targets": {"specs", "ports", "render", "adapters", "sandbox"},
-    "cli": {"specs", "ports", "plan", "render", "diagnose", "actions", "targets"},
+    "cli": {"specs", "ports", "plan", "render", "diagnose", "actions", "targets", "preflight", "codes"},
     "__main__": {"cli"},
 }
 # (file, what it may import all the same): reason
 ALSO = {("trnctl/cli/sandbox_screens.py", "sandbox"): "shows what the world of the sandbox tells of itself"}
 
-PURE = ("specs", "plan", "render", "diagnose")
+PURE = ("specs", "plan", "render", "diagnose", "codes", "preflight")
 READS_PACKAGE_FILES = "trnctl/render/templates.py"  # the templates are files of the package, as constant as its code
 
 # Each foreign package and the only places that may import it (a place is a path, or how a path begins).

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tests.fakes.account import InMemoryCloud
 from trnctl.errors import CloudError, TrnctlError
 from trnctl.ports import NETWORK_TAG, Identity, KeyPair, NetworkStack, Reservation, Resource, Subnet, Vpc
+from trnctl.ports.survey import ReservedCapacity, Survey, Wanted
 
 VPC, HEAD, COMPUTE = "vpc-0aa11bb22cc33dd40", "subnet-0aa11bb22cc33dd41", "subnet-0aa11bb22cc33dd42"
 
@@ -30,6 +31,7 @@ class InMemoryAccount:
         self.keys: list[KeyPair] = []
         self.held: list[Reservation] = []
         self.living: dict[str, list[Resource]] = {}  # by subnet
+        self.surveyed = Survey()  # groups, images, quotas, endpoints, denied actions, refused questions
         self.templates: dict[str, str] = {}
         self._networks: dict[str, NetworkStack] = {}
 
@@ -81,6 +83,26 @@ class InMemoryAccount:
         """`held`."""
         self._guard()
         return list(self.held)
+
+    def survey(self, wanted: Wanted) -> Survey:
+        """What `surveyed` holds of what is wanted; the subnets, zones, DNS and keys from the other lists as well."""
+        self._guard()
+        subnets = {one.id: one for one in self.all_subnets if one.id in wanted.subnets}
+        zones = {name: tuple(self.zones_offering(name)) for name in wanted.instance_types}
+        held = {one.id: one for one in self.held if one.id in wanted.reservations}
+        reserved = {
+            one.id: ReservedCapacity(one.id, one.instance_type, one.zone, one.total, "", "active", one.block, one.ends)
+            for one in held.values()
+        }
+        return replace(
+            self.surveyed,
+            subnets=subnets,
+            zones=zones,
+            dns={one.id: one.dns for one in self.all_vpcs if one.id in {subnet.vpc for subnet in subnets.values()}},
+            keys={one.name: one for one in self.keys if one.name == wanted.key},
+            reservations={**reserved, **self.surveyed.reservations},
+            kept=tuple(self.cloud.file_systems(wanted.cluster)) if wanted.cluster else (),
+        )
 
     def networks(self) -> list[NetworkStack]:
         """The stacks, in the phase that the cloud says."""

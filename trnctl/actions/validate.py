@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
+from trnctl.actions.preflight import Preflight, of_cluster, without
 from trnctl.errors import UsageError
-from trnctl.findings import Finding, by_severity
 from trnctl.plan.software import file_findings
 from trnctl.ports import Services
-from trnctl.render.cluster import cluster_document
 from trnctl.specs.cluster import ClusterFile, ClusterSpec
 from trnctl.specs.workload import WorkloadSpec
 
@@ -17,11 +16,16 @@ def validate(
     load: Callable[[], ClusterFile],
     recipes: Callable[[ClusterFile], Mapping[str, WorkloadSpec]],
     online: Callable[[ClusterSpec], Services] | None,
-) -> list[Finding]:
-    """All findings; an unreadable file is a UsageError without findings, a wrong one is its findings.
+    *,
+    source: str = "",
+    suppressed: Collection[str] = (),
+    version: str = "",
+) -> Preflight:
+    """Preflight of a `trnctl.yaml`; an unreadable file is a UsageError without findings, a wrong one is its findings.
 
-    `recipes` reads those that the file names, by name. `online` opens the doors when ParallelCluster's own dry run is
-    wanted; it is not asked about a file with errors, and not about trnctl's node scripts, which create puts in place.
+    `recipes` reads those that the file names, by name. `online` opens the doors when the account and ParallelCluster's
+    own dry run are wanted; they are not asked about a file with errors. `source` is the file's text, for the lines of
+    what only the rendered configuration shows. `version` is ParallelCluster's ('': the file's).
     """
     try:
         file = load()
@@ -29,8 +33,13 @@ def validate(
     except UsageError as error:
         if not error.findings:
             raise
-        return list(error.findings)
-    if online is not None and not any(finding.level == "error" for finding in found):
-        spec = file.cluster
-        found += online(spec).provisioner.check(spec.name, cluster_document(spec))
-    return by_severity(found)
+        return Preflight(without(error.findings, suppressed), 1)
+    return of_cluster(
+        file.cluster,
+        source,
+        file.path,
+        said=found,
+        suppressed=suppressed,
+        services=online(file.cluster) if online is not None else None,
+        version=version,
+    )

@@ -10,8 +10,10 @@ from trnctl.adapters import aws_records as records
 from trnctl.adapters.aws_calls import NoSuchThing
 from trnctl.adapters.aws_clients import Clients
 from trnctl.adapters.aws_network import DNS_ATTRIBUTES, REMAINS, network_stack_of, subnet_of, vpc_of, ways_out
+from trnctl.adapters.aws_survey import survey
 from trnctl.errors import CloudError
 from trnctl.ports import NETWORK_TAG, Identity, KeyPair, NetworkStack, Reservation, Resource, Subnet, Vpc
+from trnctl.ports.survey import Survey, Wanted
 
 _LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
 
@@ -150,6 +152,10 @@ class BotoAccount:
         self._clients.client("ec2")
         with ThreadPoolExecutor(max_workers=len(REMAINS)) as pool:
             return [one for found in pool.map(lambda row: look(*row), REMAINS) for one in found]
+
+    def survey(self, wanted: Wanted) -> Survey:
+        """What a cluster file names; see `ports.Account.survey`."""
+        return survey(self._clients, wanted)
 
     def _has_dns(self, vpc: str) -> bool:
         def on(attribute: str, key: str) -> bool:

@@ -10,6 +10,10 @@ app = typer.Typer(no_args_is_help=True, help="Clusters: render, create, update, 
 fleet = typer.Typer(no_args_is_help=True, help="The compute fleet.")
 app.add_typer(fleet, name="fleet")
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+Suppress = Annotated[
+    list[str] | None,
+    typer.Option("--suppress", help="A finding's code that is not to count; may be given again.", show_default=False),
+]
 
 
 @app.command()
@@ -28,33 +32,36 @@ def render(context: typer.Context) -> None:
 @app.command()
 def validate(
     context: typer.Context,
+    file: Annotated[
+        str | None, typer.Argument(help="A ParallelCluster 3 file, or another trnctl.yaml.", show_default=False)
+    ] = None,
     online: Annotated[
         bool, typer.Option("--online", help="Also ask AWS and ParallelCluster's own validators.")
     ] = False,
+    pcluster_version: Annotated[
+        str, typer.Option("--pcluster-version", help="Whose rules: 3.11 to 3.16.", show_default=False)
+    ] = "",
+    suppress: Suppress = None,
 ) -> None:
-    """Check the cluster file; every problem at once, with its line and the way out."""
-    from trnctl.actions.validate import validate as check
-    from trnctl.cli.files import read_own_workloads
+    """Check a cluster file; every problem at once, with its line and the way out."""
+    from trnctl.cli import preflight_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    findings = check(
-        session.file,
-        read_own_workloads,
-        (lambda spec: session.services(spec.region, spec.name, spec)) if online else None,
-    )
-    Screen(session).findings(findings)
-    if any(finding.level == "error" for finding in findings):
+    checked = screens.check(session, file, online=online, version=pcluster_version, suppress=suppress or [])
+    Screen(session).findings(checked.findings, checked.as_json())
+    if checked.errors:
         raise typer.Exit(2)
 
 
 @app.command()
-def create(context: typer.Context, yes: Yes = False) -> None:
+def create(context: typer.Context, yes: Yes = False, suppress: Suppress = None) -> None:
     """Create the cluster: the plan with its price, then ParallelCluster, then progress to the end."""
     from trnctl.actions.create import create as carry_out
     from trnctl.actions.create import plan_create
     from trnctl.actions.stack import standing_phase
     from trnctl.cli import cluster_screens as screens
+    from trnctl.cli import preflight_screens
     from trnctl.cli.output import Screen
     from trnctl.cli.progress import follow_stack
 
@@ -65,18 +72,20 @@ def create(context: typer.Context, yes: Yes = False) -> None:
     screen = Screen(session)
     screens.create_plan(screen, plan, services.notice)
     if plan.asks:
+        preflight_screens.before(screen, session, services, suppress or [])
         screen.confirm("Create it?", yes=yes)
     last = follow_stack(screen, carry_out(plan, services), "trnctl status shows it; trnctl cluster create goes on")
     screens.created(screen, plan, last)
 
 
 @app.command()
-def update(context: typer.Context, yes: Yes = False) -> None:
+def update(context: typer.Context, yes: Yes = False, suppress: Suppress = None) -> None:
     """Change the cluster to what its file says now."""
     from trnctl.actions.stack import require_stack
     from trnctl.actions.update import plan_update
     from trnctl.actions.update import update as carry_out
     from trnctl.cli import cluster_screens as screens
+    from trnctl.cli import preflight_screens
     from trnctl.cli.output import Screen
     from trnctl.cli.progress import follow_stack
 
@@ -89,6 +98,7 @@ def update(context: typer.Context, yes: Yes = False) -> None:
     screens.update_plan(screen, plan)
     if not plan.changes and not plan.findings:
         return
+    preflight_screens.before(screen, session, services, suppress or [], stands=True)
     screen.confirm("Update it?", yes=yes)
     follow_stack(screen, carry_out(plan, services), "trnctl status shows how it goes")
     screen.done({"updated": spec.name}, f"{spec.name} is updated.", after="trnctl status")

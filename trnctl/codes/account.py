@@ -6,7 +6,6 @@ from trnctl.findings import Level
 
 ACCOUNT: tuple[tuple[str, Level, str, str], ...] = (
     ("quota-short", "error", "The account's quota of vCPUs is below what all nodes together need: the fleet would stall half-way.", "Ask for more in Service Quotas, in this region; or lower MaxCount."),
-    ("quota-tight", "warning", "The quota is enough for this cluster, but not beside what already runs.", "Ask for more in Service Quotas, or stop the other instances first."),
     ("zone-without-type", "error", "The availability zone of a queue's subnet does not offer its instance type.", "Choose a subnet in one of the zones that the finding names."),
     ("zone-type-nowhere", "error", "The region does not offer the instance type at all.", "Choose another region or type."),
     ("subnet-not-found", "error", "There is no such subnet in this region.", "Check the id and the region: trnctl network show."),

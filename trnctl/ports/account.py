@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from trnctl.ports.cloud import Phase, Resource
+
+if TYPE_CHECKING:
+    from trnctl.ports.survey import Survey, Wanted
 
 # Where a subnet's default route leads: to the internet itself (it is public), through a NAT gateway, elsewhere
 # (a transit gateway, an appliance, a VPN), or nowhere.
@@ -86,7 +89,8 @@ NETWORK_TAG = "trnctl:network"
 
 
 class Account(Protocol):
-    """The questions about an account that `init`, `network` and `doctor` ask. All raise CloudError when AWS refuses."""
+    """The questions about an account that `init`, `network`, `doctor` and `cluster validate` ask. All raise CloudError
+    when AWS refuses, but for `survey`, which tells what was refused."""
 
     def identity(self) -> Identity:
         """Whose credentials these are: the one question that needs no permission."""
@@ -125,3 +129,6 @@ class Account(Protocol):
     def network_remains(self, name: str) -> list[Resource]:
         """Everything that still carries NETWORK_TAG with that name: VPCs, subnets, gateways, addresses, route tables,
         endpoints, security groups."""
+
+    def survey(self, wanted: Wanted) -> Survey:
+        """Everything that a cluster file names, side by side, in twelve calls at most."""
