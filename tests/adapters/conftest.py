@@ -1,7 +1,9 @@
-"""Real programs for the adapters' tests: a small Slurm and a small sshd, one of each for the session."""
+"""What the adapters' tests run against: a small Slurm and a small sshd, one of each for the session, and moto."""
 
 from __future__ import annotations
 
+import logging
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,8 @@ from tests.adapters import small_slurm, small_sshd
 from tests.adapters.small_slurm import SmallSlurm
 from tests.adapters.small_sshd import SmallSshd
 
+# moto looks for it in its process's environment; reading its thousands of images takes a second after every reset.
+_AMIS = "MOTO_EC2_LOAD_DEFAULT_AMIS"
 _INSTALL = "apt-get install --no-install-recommends slurmctld slurmd slurm-client munge openssh-server openssh-client"
 
 
@@ -46,3 +50,21 @@ def sshd(slurm: SmallSlurm) -> Iterator[SmallSshd]:
         server.start()
         yield server
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """moto's own server on a free port of loopback."""
+    before = os.environ.get(_AMIS)
+    os.environ[_AMIS] = "false"
+    server_module = pytest.importorskip("moto.server", reason="the sandbox extra is not installed")
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
+    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+    if before is None:
+        del os.environ[_AMIS]
+    else:
+        os.environ[_AMIS] = before

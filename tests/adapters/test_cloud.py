@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
 import socket
 import threading
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.client import HTTPConnection
 from typing import Any
@@ -25,8 +22,6 @@ from trnctl.ports import Cloud, FileSystem, Instance, Resource
 
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_EC2_METADATA_DISABLED": "true"}
 REGION = "us-west-2"
-# moto looks for it in its process's environment; reading its thousands of images takes a second after every reset.
-_AMIS = "MOTO_EC2_LOAD_DEFAULT_AMIS"
 # CreateStack of a stack that needs nothing; moto completes it within the call.
 TEMPLATE = {"Resources": {"Group": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "x"}}}}
 
@@ -154,24 +149,6 @@ class MotoBench:
 
     def _tags(self, name: str) -> list[dict[str, str]]:
         return [{"Key": "parallelcluster:cluster-name", "Value": name}]
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """moto's own server on a free port of loopback."""
-    before = os.environ.get(_AMIS)
-    os.environ[_AMIS] = "false"
-    server_module = pytest.importorskip("moto.server", reason="the sandbox extra is not installed")
-    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
-    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-    if before is None:
-        del os.environ[_AMIS]
-    else:
-        os.environ[_AMIS] = before
 
 
 @pytest.fixture
