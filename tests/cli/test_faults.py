@@ -143,15 +143,17 @@ def test_a_run_waits_for_capacity_and_goes_on_when_it_is_back(faulty: Trnctl) ->
 
 
 def test_a_node_that_dies_is_replaced_and_the_run_goes_on_from_its_checkpoint(faulty: Trnctl) -> None:
-    faulty("submit", "bert-large", "-N", "16", "--name", "phoenix", "--set", "steps_this_run=20")
+    # The same four nodes both times: the one that died must come back and be used again.
+    nodes = ["--", "--nodelist=compute1-dy-i1-[1-4]"]
+    faulty("submit", "bert-large", "-N", "4", "--name", "phoenix", "--set", "steps_this_run=12", *nodes)
     checkpoint = faulty.shared("/fsx/trnctl/runs/phoenix/checkpoints/ckpt_10.pt")
     eventually(checkpoint.exists, "the first checkpoint is written", timeout=90)
     faulty("sandbox", "fault", "node-death")
-    ended = faulty("logs", "phoenix", "-f", timeout=150)
+    ended = faulty("logs", "phoenix", "-f", timeout=100)  # half a minute until Slurm misses the node
     assert "trnctl: going on from " in ended.out
     assert "/phoenix/checkpoints/ckpt_10.pt at step 10" in ended.out
     found = faulty.json("results", "phoenix")
-    assert (found["steps_done"], found["restarts"]) == (20, 1)
+    assert (found["steps_done"], found["restarts"]) == (12, 1)
     assert run_of(faulty, "phoenix")["state"] == "completed"
 
 

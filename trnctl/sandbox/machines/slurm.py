@@ -69,6 +69,10 @@ class Slurm:
         """Names of the nodes in a state, a word of sinfo's `-t`."""
         return set(self.run("sinfo", "-h", "-N", "-t", state, "-o", "%N").split())
 
+    def jobs_complete(self) -> bool:
+        """Whether some job is over but not yet gone from all its nodes."""
+        return bool(self.run("squeue", "-h", "-t", "completing", "-o", "%i").strip())
+
     def busy_nodes(self) -> list[str]:
         """Nodes that run a job, in Slurm's order."""
         lists = self.run("squeue", "-h", "-t", "running", "-o", "%N").split()
