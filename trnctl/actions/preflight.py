@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from trnctl.errors import RefusedError
 from trnctl.findings import Finding, by_severity, errors_among
-from trnctl.ports import Services
-from trnctl.preflight.account import compare, wanted
 from trnctl.preflight.judge import DEFAULT_VERSION, Verdict, judge
-from trnctl.preflight.mapped import mapped
-from trnctl.preflight.report import Report
-from trnctl.render.cluster import cluster_document
-from trnctl.specs.cluster import ClusterSpec
+
+if TYPE_CHECKING:  # a file is judged alone in less time than it takes to load these
+    from trnctl.ports import Services
+    from trnctl.specs.cluster import ClusterSpec
 
 # What ParallelCluster's validators say that our rules have said: theirs is left out where one of ours is there.
 _SAME: dict[str, tuple[str, ...]] = {
@@ -107,6 +106,9 @@ def of_cluster(
     trnctl's own node scripts, which create puts in place. `stands` says that the cluster is there already:
     ParallelCluster's dry run of its update is then asked elsewhere.
     """
+    from trnctl.preflight.mapped import mapped
+    from trnctl.render.cluster import cluster_document
+
     document = cluster_document(spec)
     verdict = judge(document, file, version=version or spec.pcluster.version, cluster=spec.name)
     earlier = list(said)
@@ -135,6 +137,9 @@ def _online(
     verdict: Verdict, document: str, cluster: str, file: str, doors: Services, *, stands: bool = False
 ) -> tuple[list[Finding], int]:
     """What the account and ParallelCluster's own dry run say, and how many checks that was."""
+    from trnctl.preflight.account import compare, wanted
+    from trnctl.preflight.report import Report
+
     config = verdict.config
     assert config is not None  # noqa: S101  # the callers have looked
     report = Report(file)

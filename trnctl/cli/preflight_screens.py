@@ -48,9 +48,10 @@ def _any_file(
     """Preflight of a ParallelCluster file; `--cluster` tells the name that its cluster will have."""
     from trnctl.actions.preflight import of_text
     from trnctl.preflight.judge import DEFAULT_VERSION
-    from trnctl.targets import default_region
 
     def services(region: str) -> Services:
+        from trnctl.targets import default_region
+
         wanted = session.region or region or default_region(session.target, session.profile)
         return session.services(wanted, session.cluster or "preflight", None)
 

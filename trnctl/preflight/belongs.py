@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import cache
 from typing import Literal
 
@@ -73,6 +72,8 @@ def _plain(name: str) -> str:
 
 
 def _nearest(name: str, keys: Iterable[str]) -> str | None:
+    from difflib import SequenceMatcher  # wanted only where something is wrong
+
     likeness = {key: SequenceMatcher(None, _plain(name), _plain(key)).ratio() for key in keys}
     best = max(likeness, key=lambda key: likeness[key], default=None)
     if best is None or likeness[best] < _NEAR:

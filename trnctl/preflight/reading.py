@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 from trnctl.preflight.belongs import judge_key
 from trnctl.preflight.forms import FORMS
@@ -161,6 +160,8 @@ class SchemaCheck:
                 f"Write `Os: {choices[0]}`. Also accepted: {', '.join(choices[1:])}.",
             )
             return
+        from difflib import get_close_matches  # wanted only where something is wrong
+
         by_lower = {choice.lower(): choice for choice in choices}
         near = get_close_matches(text.lower(), by_lower, n=1)
         hint = f"Did you mean `{by_lower[near[0]]}`? " if near else ""

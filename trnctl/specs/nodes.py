@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trnctl.errors import UsageError
@@ -269,23 +269,23 @@ class _Tree:
     def _scalar(self, raw: ScalarNode, path: str) -> Scalar:
         """What YAML makes of one value, and where it stands."""
         self._check_tag(raw, path)
-        return replace(_read(raw), column=raw.start_mark.column + 1)
+        return Scalar(raw.start_mark.line + 1, raw.value, *_read(raw), size=1, column=raw.start_mark.column + 1)
 
 
-def _read(raw: ScalarNode) -> Scalar:
-    line, text, quoted = raw.start_mark.line + 1, raw.value, bool(raw.style)
+def _read(raw: ScalarNode) -> tuple[str, str | int | float | bool | None, bool, bool]:
+    """Kind, value, whether it is quoted, and whether the plain text looks like something else."""
+    text, quoted = raw.value, bool(raw.style)
     name = raw.tag.removeprefix(_CORE)
     if name == "bool":
         lower = text.lower()
-        surprising = lower not in {"true", "false"}
-        return Scalar(line, text, "flag", lower in {"true", "yes", "on"}, quoted, surprising)
+        return "flag", lower in {"true", "yes", "on"}, quoted, lower not in {"true", "false"}
     if name == "int" and (value := _constructed(raw)) is not None:
-        return Scalar(line, text, "integer", int(value), quoted, _DECIMAL.fullmatch(text) is None)
+        return "integer", int(value), quoted, _DECIMAL.fullmatch(text) is None
     if name == "float" and (value := _constructed(raw)) is not None:
-        return Scalar(line, text, "number", float(value), quoted, ":" in text)
+        return "number", float(value), quoted, ":" in text
     if name == "null":
-        return Scalar(line, text, "null", None, quoted)
-    return Scalar(line, text, "date" if name == "timestamp" else "text", text, quoted)
+        return "null", None, quoted, False
+    return "date" if name == "timestamp" else "text", text, quoted, False
 
 
 def _constructed(raw: ScalarNode) -> int | float | None:
@@ -313,6 +313,6 @@ def meaning(scalar: Scalar) -> str:
 
 def join(path: str, key: str) -> str:
     """The dotted path of a key; keys that are no plain words stand in brackets."""
-    if re.fullmatch(r"[\w-]+", key) is None:
+    if not key.isidentifier() and re.fullmatch(r"[\w-]+", key) is None:
         return f'{path}["{key}"]'
     return f"{path}.{key}" if path else key
