@@ -39,7 +39,7 @@ def system(config: Config, report: Report) -> None:
     if config.os.startswith("rocky") and not config.root.at("Image", "CustomAmi"):
         report.say("os-needs-image", place, "ParallelCluster has no image for Rocky Linux")
     neuron = next((resource for resource in config.resources() if resource.neuron), None)
-    if neuron is None or config.os not in known.ALL_SYSTEMS:
+    if neuron is None or config.os not in known.systems("{}.{}".format(*config.version)):
         return
     trouble = known.NEURON_ON.get(config.os, f"Neuron does not support {config.os}")
     if trouble:
