@@ -72,6 +72,10 @@ class CloudUnreachable(CloudError):
     """No answer came from AWS: nothing is known about what was asked."""
 
 
+class ThrottledError(CloudError):
+    """AWS asks to be asked less often; what is waited for goes on."""
+
+
 class RunFailed(TrnctlError):
     """A job of a run failed or was cancelled."""
 

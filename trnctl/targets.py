@@ -57,6 +57,9 @@ def open_services(target: str, *, region: str, cluster: str, spec: ClusterSpec |
     # This process's own environment, so that boto3 finds credentials wherever it always does.
     os.environ.update({"AWS_REGION": region, "AWS_DEFAULT_REGION": region})
     if profile:
+        # Keys in the environment go before a profile in boto3: pcluster would act in another account than trnctl.
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            os.environ.pop(name, None)
         os.environ["AWS_PROFILE"] = profile
     environ = os.environ
     return _services(environ, region, spec, profile=profile, ssh=_aws_ssh(spec, region, profile))

@@ -3,8 +3,8 @@
 It is sent with each call and leaves nothing installed. Standard library only, Python 3.6 and newer, Slurm 22.05 and
 newer; it never asks sacct, because ParallelCluster keeps no accounting without a database.
 
-    python3 -c BOOT VERB < text     VERB is submit, observe, cancel, follow, look, unlock or prune; after this script,
-                                    and the modules that it imports, comes the request, JSON
+    python3 -c BOOT VERB < text     VERB is submit, resume, observe, cancel, follow, look, unlock or prune; after this
+                                    script, and the modules that it imports, comes the request, JSON
 
 Every line of its own starts with `trnctl `, then JSON, so that what a login script prints does no harm. All verbs
 answer one line, {"ok": ...} or {"error": {"kind", "message", "said"}}, but follow, which writes one line an event.
@@ -22,6 +22,7 @@ A run's folder, which it shares with the job scripts:
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -184,17 +185,23 @@ def submit(request):
     folder = Path(request["folder"])
     for file in request["files"]:
         safe(file["name"])
+    digest = digest_of(request)
     try:
+        share(folder.parent.parent, folder.parent)
         folder.mkdir(parents=True, exist_ok=True)
         held = lock(folder)
     except OSError as error:
         raise Refused("no-folder", f"The run's folder {folder} cannot be made on the head node.", error) from error
     with held:
         done = read_json(folder / "submitted.json")
+        if done and done.get("digest", digest) != digest:
+            raise Refused("name-taken", "There is a run {run} already, and it is another one.".format(**request))
         if done:
             return release(folder, done, request, again=True)
         require_slurm()
-        request, found = without_needless_compile(request)
+        look_for(request.get("needs", []))
+        request, found = without_needless_compile(started_from(request))
+        found["digest"] = digest
         alive = {stage: job for job, stage, _ in jobs_of(request["run"])}
         if alive and set(alive) == set(request["stages"]):
             # The jobs are there but their record is not: the first try broke off between the two.
@@ -204,6 +211,65 @@ def submit(request):
         write_files(folder, request)
         jobs = submit_stages(folder, request)
         return release(folder, record(folder, request, jobs, found), request, again=False)
+
+
+def digest_of(request):
+    """What makes two submissions the same: scripts, stages and options of sbatch; not when they were made."""
+    scripts = sorted((file["name"], file["text"]) for file in request["files"] if file["name"].endswith(".sbatch"))
+    parts = [scripts, request["stages"], request.get("sbatch_args", [])]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def share(*folders):
+    """Make the folders that all users of the cluster write into, as /tmp is; one that is there stays as it is."""
+    for folder in folders:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):  # another user was quicker
+                folder.chmod(0o1777)
+
+
+def look_for(needs):
+    """The code and the data must be there: their lack would show only when all nodes are up and cost."""
+    for need in needs:
+        if not Path(need["path"]).exists():
+            message = "{what} is not on the cluster's shared storage: {path}".format(**need)
+            raise Refused("missing", message[0].upper() + message[1:], need["remedy"])
+
+
+def started_from(request):
+    """The request whose run.json tells the checkpoint of another run that it starts from, if it does."""
+    if not request.get("from_run"):
+        return request
+    runs, name = Path(request["folder"]).parent, safe(request["from_run"])
+    ending = [folder for folder in listed(runs) if folder.name.endswith("-" + name)]
+    other = ending[0] if len(ending) == 1 and not (runs / name).is_dir() else runs / name
+    if not other.is_dir():
+        raise Refused("no-run", "There is no run {from_run} to start from.".format(**request))
+    checkpoint = newest_checkpoint(other)
+    if not checkpoint:
+        raise Refused("no-checkpoint", f"{other.name} has no whole checkpoint to start from.")
+    files = [with_checkpoint(file, checkpoint) for file in request["files"]]
+    wish = request.get("cache")
+    if wish:
+        wish = dict(wish, without=[with_checkpoint(file, checkpoint) for file in wish["without"]])
+    return dict(request, files=files, cache=wish)
+
+
+def with_checkpoint(file, checkpoint):
+    """The file; run.json with the checkpoint that the run starts from."""
+    if file["name"] != "run.json":
+        return file
+    manifest = dict(json.loads(file["text"]), from_checkpoint=checkpoint)
+    return dict(file, text=json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+
+def newest_checkpoint(folder):
+    """The path of a run's newest whole checkpoint, as its own script knows it; '' without one."""
+    code, out, err = call([sys.executable, "-E", str(folder / "results.py"), "checkpoint"], 60)
+    if code:
+        raise Refused("no-checkpoint", f"The checkpoints of {folder.name} cannot be looked at.", err)
+    return out.strip()
 
 
 def without_needless_compile(request):
@@ -255,7 +321,9 @@ def write_files(folder, request):
     """Everything that the jobs need, and the folders that Slurm's --output does not make."""
     try:
         for file in request["files"]:
-            write(folder / file["name"], file["text"], 0o755 if file.get("executable") else 0o644)
+            # A batch script holds the user's variables, and a token may be among them.
+            secret = file["name"].endswith(".sbatch")
+            write(folder / file["name"], file["text"], 0o700 if secret else 0o755 if file.get("executable") else 0o644)
         for place in ["ended", "checkpoints"] + ["logs/" + stage for stage in request["stages"]]:
             (folder / place).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -303,14 +371,22 @@ def record(folder, request, jobs, found):
 
 def release(folder, done, request, again):
     """Let the first job go, unless the user wants it held; also one that a try that broke off has left held."""
-    first = next((done["jobs"][stage] for stage in STAGES if stage in done["jobs"]), None)
+    first = next((done["jobs"][stage] for stage in done.get("stages", STAGES) if stage in done["jobs"]), None)
     if first and not request.get("hold") and not done.get("released"):
         code, _, err = call(["scontrol", "release", first])
         if code and not again:
             take_back(folder, done["run"], list(done["jobs"].values()), "Slurm would not release the first job.", err)
+        if code and is_held(first):
+            raise Refused("refused", f"Slurm would not release job {first}, and it is held.", err)
         write_json(folder / "submitted.json", dict(done, released=True))
     answer = {name: done.get(name) for name in ("run", "jobs", "compile", "why", "freed")}
     return dict(answer, folder=str(folder), again=again)
+
+
+def is_held(job):
+    """Whether a job is in the queue and held; also when Slurm does not answer, since then nobody knows."""
+    code, out, err = call(["squeue", "-h", "-a", "-j", job, "-o", "%r"])
+    return "JobHeld" in out if not code else "Invalid job id" not in err
 
 
 # -------------------------------------------------------------------------------------------------------- observe
@@ -472,6 +548,104 @@ def cancel(request):
     return {"cancelled": [job for job, _, _ in alive]}
 
 
+# --------------------------------------------------------------------------------------------------------- resume
+
+
+def resume(request):
+    """Submit the stages again that a run has not done, in its own folder: it goes on from its newest whole checkpoint.
+
+    Nodes of its that are down or drained are left out, as long as the partition has enough others.
+    """
+    folder = run_folder(request)
+    if not folder.is_dir():
+        raise Refused("no-run", "There is no run {run} in {runs_folder}.".format(**request))
+    with lock(folder):
+        require_slurm()
+        manifest, before = read_json(folder / "run.json") or {}, read_json(folder / "submitted.json")
+        may_resume(folder, before)
+        cached = on_disk(manifest.get("cache"))
+        freed = free_locks(manifest["cache"], [folder.parent])[0] if cached else []
+        excluded, short = nodes_to_avoid(folder, manifest)
+        checkpoint = newest_checkpoint(folder) or manifest.get("from_checkpoint", "")
+        stages = stages_to_do(folder, manifest)
+        options = before.get("sbatch_args", [])
+        again = {"run": folder.name, "stages": stages, "sbatch_args": options + without(manifest, excluded)}
+        try:
+            jobs = submit_stages(folder, again)
+        except Refused:
+            write_json(folder / "submitted.json", before)  # what it was before stays known
+            raise
+        for stage in stages:
+            with suppress(OSError):
+                (folder / "ended" / (stage + ".json")).unlink()
+        found = {name: before.get(name) for name in ("compile", "why", "digest")}
+        found.update(stages=stages, resumed=before.get("resumed", 0) + 1)
+        again["sbatch_args"] = options
+        done = record(folder, again, dict(before["jobs"], **jobs), found)
+        release(folder, done, request, again=False)
+    told = [{"graph": module.name, "age_s": round(time.time() - module.locked_at)} for module in freed]
+    answer = {"run": folder.name, "folder": str(folder), "jobs": jobs, "checkpoint": checkpoint, "freed": told}
+    return dict(answer, excluded=excluded, short=short)
+
+
+def may_resume(folder, before):
+    """A run that lives, or has done all, or was never submitted, is not resumed."""
+    if before is None:
+        raise Refused("never", f"{folder.name} was never submitted.")
+    living = jobs_of(folder.name)
+    if living:
+        job, stage, state = living[0]
+        raise Refused("lives", f"{folder.name} goes on: its {stage} job {job} is {state}.")
+    if (read_json(folder / "results.json") or {}).get("complete"):
+        raise Refused("complete", f"{folder.name} has done all its steps.")
+
+
+def without(manifest, nodes):
+    """The option of sbatch that leaves nodes out, those that the run's own script leaves out among them."""
+    names = [name for name in (manifest.get("exclude"), *nodes) if name]
+    return ["--exclude=" + ",".join(names)] if nodes else []
+
+
+def on_disk(cache_url):
+    """Whether a cache is a folder here."""
+    return bool(cache_url) and "://" not in cache_url
+
+
+def stages_to_do(folder, manifest):
+    """The stages of a run that did not end well; the compile stage also when its graphs are no longer whole."""
+    stages = []
+    for stage in manifest.get("stages", STAGES):
+        ended = read_json(folder / "ended" / (stage + ".json")) or {}
+        well = ended.get("exit_code") == 0
+        if stage == "compile" and well and on_disk(manifest.get("cache")) and manifest.get("cache_shared", True):
+            well = cache.verdict(manifest["cache"], manifest.get("fingerprint", ""))[0]
+        if not well or stage == "train":
+            stages.append(stage)
+    return stages
+
+
+def nodes_to_avoid(folder, manifest):
+    """(nodes that the run last had and that are down or drained now, whether they are needed all the same)."""
+    ends = [read_json(folder / "ended" / (stage + ".json")) or {} for stage in ("train", "compile")]
+    had = next((end["node_list"] for end in ends if end.get("node_list")), "") or last_nodes(folder)
+    queue = manifest.get("queue", "")
+    code, out, _ = call(["sinfo", "-h", "-N", "-n", had, "-t", "down,drain,fail", "-o", "%N"]) if had else (0, "", "")
+    lost = sorted(set(out.split())) if not code else []
+    if not lost:
+        return [], False
+    code, out, _ = call(["sinfo", "-h", "-N", "-p", queue, "-o", "%N"])
+    others = set(out.split()) - set(lost)
+    return ([], True) if len(others) < manifest.get("nodes", 1) else (lost, False)
+
+
+def last_nodes(folder):
+    """The nodes of the last attempt at training, as its own record has them; '' when it has none."""
+    attempts = []
+    with suppress(OSError, ValueError):
+        attempts = json.loads((folder / "logs" / "train" / "attempts.json").read_text(encoding="utf-8"))
+    return attempts[-1].get("node_list", "") if attempts else ""
+
+
 # --------------------------------------------------------------------------------------------------------- follow
 
 
@@ -609,7 +783,7 @@ def tended(verb):
     return carry_out
 
 
-VERBS = {"submit": submit, "observe": observe, "cancel": cancel, "follow": follow}
+VERBS = {"submit": submit, "resume": resume, "observe": observe, "cancel": cancel, "follow": follow}
 VERBS.update({verb: tended(verb) for verb in ("look", "unlock", "prune")})
 
 

@@ -19,8 +19,8 @@ from tests.fakes import HandWoundClock, InMemoryQueue, ScriptedShell
 from trnctl.adapters.local_shell import LocalShell
 from trnctl.adapters.slurm import SlurmQueue
 from trnctl.adapters.ssh_shell import SshShell
-from trnctl.errors import ConnectionLost, NotFoundError, ToolError, UsageError
-from trnctl.ports import File, JobQueue, LogLine, RunOver, Shell, StageState, Submission
+from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError, UsageError
+from trnctl.ports import File, JobQueue, LogLine, Need, RunOver, Shell, StageState, Submission
 from trnctl.render.agent import agent
 
 SCRIPT = agent()
@@ -441,7 +441,7 @@ def test_a_follow_that_only_breaks_gives_up() -> None:
 
 
 def test_runs_are_found_where_the_mount_is_not_known(here: SlurmBench) -> None:
-    submission = here.submission("found-by-pattern")
+    submission = here.submission("found-by-pattern", seconds=30)
     here.queue.submit(submission)
     above = Path(here.runs_folder).parent
     patterns = f"{above}/nothing-*/runs:{above}/*"
@@ -459,3 +459,49 @@ def test_the_log_of_a_run_that_is_over_stays_where_it_is(here: SlurmBench) -> No
     assert record.logs == {}
     [whole] = here.queue.observe(here.runs_folder, run=submission.run).runs
     assert whole.logs
+
+
+def test_a_name_that_another_run_has_is_not_taken_for_this_one(here: SlurmBench) -> None:
+    first = here.submission("same-name", seconds=30)
+    here.queue.submit(first)
+    assert here.queue.submit(first).again
+    other = here.submission("same-name", seconds=31)
+    with pytest.raises(UsageError, match="There is a run same-name already"):
+        here.queue.submit(other)
+
+
+def test_what_a_run_needs_is_looked_for_before_nodes_are_asked_for(here: SlurmBench, tmp_path: Path) -> None:
+    needed = tmp_path / "code" / "train.py"
+    submission = replace(
+        here.submission("needy", seconds=30), needs=(Need(str(needed), "the training code", "Fetch it: git clone x"),)
+    )
+    with pytest.raises(RefusedError, match="The training code is not on the cluster's shared storage") as caught:
+        here.queue.submit(submission)
+    assert "git clone x" in caught.value.remedy
+    needed.parent.mkdir()
+    needed.touch()
+    assert not here.queue.submit(submission).again
+
+
+def test_a_batch_script_is_for_its_owners_eyes_and_the_runs_folder_for_everyone(here: SlurmBench) -> None:
+    """The user's variables stand in the script, and one may be a token; other users submit runs beside this one."""
+    submission = here.submission("secret", seconds=30)
+    here.queue.submit(submission)
+    folder = Path(submission.folder)
+    assert (folder / "train.sbatch").stat().st_mode & 0o777 == 0o700
+    beside = replace(here.submission("secret-2"), folder=f"{here.runs_folder}/new/runs/secret-2")
+    here.queue.submit(beside)
+    assert Path(here.runs_folder, "new", "runs").stat().st_mode & 0o7777 == 0o1777
+
+
+def test_a_run_that_stays_held_is_not_called_submitted(here: SlurmBench, slurm: SmallSlurm) -> None:
+    submission = replace(here.submission("held-for-ever", seconds=30), hold=True)
+    here.queue.submit(submission)
+    slurm.kill_controller()
+    try:
+        with pytest.raises(ToolError):
+            here.queue.submit(replace(submission, hold=False))
+    finally:
+        slurm.start_controller()
+    assert here.queue.submit(replace(submission, hold=False)).again
+    assert json.loads((Path(submission.folder) / "submitted.json").read_text())["released"]

@@ -116,6 +116,12 @@ class InMemoryCloud:
             return None
         return self.templates.get(cluster, {"Resources": {"HeadNode": {"Type": "AWS::EC2::Instance"}}})
 
+    def resources(self, cluster: str) -> Mapping[str, str]:
+        """What the events of the stack tell of its resources."""
+        self._guard()
+        events = self._history.get(cluster, []) if cluster in self._clusters else []
+        return {event.logical_id: event.physical_id for event in events if event.logical_id != cluster}
+
     def file_systems(self, cluster: str) -> list[FileSystem]:
         """File systems of the cluster that are not deleted."""
         self._guard()

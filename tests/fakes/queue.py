@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tests.fakes.clock import HandWoundClock
-from trnctl.errors import NotFoundError, ToolError
+from trnctl.errors import NotFoundError, RefusedError, ToolError
 from trnctl.ports import (
     Compile,
     FollowEvent,
@@ -16,6 +16,7 @@ from trnctl.ports import (
     LogLine,
     NodeGroup,
     QueuePicture,
+    Resumed,
     RunOver,
     RunRecord,
     Stage,
@@ -80,6 +81,22 @@ class InMemoryQueue:
             jobs[stage] = str(self._last_id)
         self._runs[submission.run] = _Run(submission, jobs, self.clock.now())
         return Submitted(submission.run, submission.folder, dict(jobs), compile=compiling)
+
+    def resume(self, run: str, runs_folder: str, *, hold: bool = False) -> Resumed:
+        """Run the training stage of a run that is over once more."""
+        found = self._existing(run, runs_folder)
+        if any(self._state(found, stage) not in _OVER for stage in found.jobs):
+            raise RefusedError(f"{run} goes on.", remedy="Wait for it, or cancel it first.")
+        if all(self._state(found, stage) == "completed" for stage in found.jobs):
+            raise RefusedError(f"{run} has done all its steps.", remedy="Submit a new run.")
+        failed = [stage for stage in found.jobs if self._state(found, stage) != "completed"]
+        found.submission = replace(found.submission, stages=tuple(failed), hold=hold)
+        found.at, found.cancelled = self.clock.now(), None
+        for stage in failed:
+            self._last_id += 1
+            found.jobs[stage] = str(self._last_id)
+            self.exits.pop((run, stage), None)
+        return Resumed(run, found.submission.folder, {stage: found.jobs[stage] for stage in failed}, "", ())
 
     def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
         """Jobs, nodes and runs as they are now."""

@@ -10,11 +10,20 @@ import pytest
 
 from tests.fakes import World
 from trnctl.actions.create import create, plan_create
-from trnctl.actions.stack import cause, progress, require_stack, retained, stack_events, standing_phase
+from trnctl.actions.stack import (
+    cause,
+    cause_of_failure,
+    progress,
+    require_stack,
+    retained,
+    stack_events,
+    standing_phase,
+    watch,
+)
 from trnctl.actions.update import plan_update, set_fleet, update
-from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError
+from trnctl.errors import CloudError, NotFoundError, RefusedError, ThrottledError, ToolError
 from trnctl.findings import Finding
-from trnctl.ports import Change, StackEvent
+from trnctl.ports import Change, FileSystem, StackEvent
 from trnctl.specs.cluster import ClusterSpec
 from trnctl.specs.loading import load_cluster_file
 
@@ -168,7 +177,7 @@ def test_the_cause_is_the_first_failure_that_is_no_victim(world: World) -> None:
     victims = [event(world, f"R{i}", "CREATE_FAILED", "Resource creation cancelled") for i in range(5)]
     culprit = event(world, "Address", "CREATE_FAILED", "The maximum number of addresses has been reached.")
     stack = event(world, "ultra1", "CREATE_FAILED", "The following resource(s) failed", "AWS::CloudFormation::Stack")
-    assert cause([*victims, stack, culprit]) == culprit
+    assert cause([*victims, stack, culprit], "ultra1") == culprit
     assert cause(victims) == victims[0]
     assert cause([event(world, "HeadNode", "CREATE_COMPLETE")]) is None
 
@@ -189,6 +198,57 @@ def test_progress_counts_the_newest_operation_only(world: World) -> None:
 
 def test_what_outlives_a_stack_is_read_from_its_template(world: World) -> None:
     template = {"Resources": {"FSX1": {"DeletionPolicy": "Retain"}, "HeadNode": {"DeletionPolicy": "Delete"}}}
-    events = [event(world, "FSX1", "CREATE_COMPLETE"), event(world, "HeadNode", "CREATE_COMPLETE")]
-    assert retained(template, events) == {"physical-FSX1"}
-    assert retained(None, events) == frozenset()
+    resources = {"FSX1": "fs-1", "HeadNode": "i-1"}
+    assert retained(template, resources) == {"fs-1"}
+    assert retained(None, resources) == frozenset()
+
+
+def test_the_cause_is_looked_for_in_the_nested_stack_of_the_queues(world: World) -> None:
+    inner = "arn:aws:cloudformation:us-west-2:123456789012:stack/ultra1-QueueBatch0/1"
+    kind = "AWS::CloudFormation::Stack"
+    reason = "Embedded stack was not successfully created: The following resource(s) failed to create: [Group]."
+    world.cloud.happens("ultra1", "QueueBatch0", kind, "CREATE_FAILED", reason, physical_id=inner)
+    world.cloud.happens("ultra1", "ultra1", kind, "ROLLBACK_IN_PROGRESS", "failed: [QueueBatch0]")
+    world.cloud.happens(inner, "Group", "AWS::EC2::PlacementGroup", "CREATE_FAILED", "You have reached the limit.")
+    world.cloud.happens(inner, "queues", kind, "CREATE_FAILED", "failed: [Group]", physical_id=inner)
+    found = cause_of_failure("ultra1", world.services())
+    assert found is not None
+    assert (found.logical_id, found.reason) == ("Group", "You have reached the limit.")
+
+
+class Throttled:
+    """A cloud that asks to be asked less often, so many times."""
+
+    def __init__(self, world: World, times: int) -> None:
+        self.world, self.times = world, times
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.world.cloud, name)
+
+    def observe(self, cluster: str) -> object:
+        """Refuse, then answer."""
+        self.times -= 1
+        if self.times >= 0:
+            raise ThrottledError("Rate exceeded", remedy="Wait.")
+        return self.world.cloud.observe(cluster)
+
+
+@pytest.mark.parametrize(("times", "survives"), [(20, True), (1000, False)])
+def test_a_wait_survives_throttling_for_some_minutes(world: World, times: int, survives: bool) -> None:
+    world.cloud.has_cluster("ultra1")
+    services = replace(world.services(), cloud=Throttled(world, times))  # type: ignore[arg-type]  # as far as it is asked
+    steps = watch("ultra1", services, until=frozenset({"running"}), limit_s=3600)
+    if survives:
+        assert [step.phase for step in steps] == ["running"]
+    else:
+        with pytest.raises(ThrottledError):
+            list(steps)
+
+
+def test_a_failure_names_what_it_left_that_costs(world: World, spec: ClusterSpec) -> None:
+    world.provisioner.create_fails = "Limit exceeded for Elastic IPs"
+    world.cloud.has_file_system("ultra1", FileSystem("fs-1", "fsx-lustre", 1200, "AVAILABLE"))
+    with pytest.raises(ToolError) as caught:
+        list(create(plan_create(spec), world.services()))
+    assert "fs-1" in caught.value.remedy
+    assert "--delete-storage" in caught.value.remedy

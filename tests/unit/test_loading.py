@@ -260,7 +260,8 @@ def test_networks_that_are_one_are_joined_and_never_widened(head: list[str], sou
         (changed(pcluster={"version": "3.2.0"}), "pcluster-old"),
         (resource(instance_type="trn1.32xlarg"), "instance-type-unknown"),
         (resource(instance_type="c5.4xlarge"), "no-accelerator"),
-        (changed(head_node={"ssm": True, "instance_type": "c5.huge"}), "instance-type-unknown"),
+        (changed(head_node={"ssm": True, "key_name": "k", "instance_type": "c5.huge"}), "instance-type-unknown"),
+        (changed(head_node={"ssm": True}), "no-key"),
         (changed(name="research-llm-pretrain-west2", queues=[{"name": "trn1-pretrain"}]), "node-name-long"),
         (
             queue(capacity={"reservation": "cr-0aa11bb22cc33dd45"}, placement_group=True),

@@ -112,7 +112,7 @@ def test_a_platform_that_is_only_planned_for_is_not_submitted_to() -> None:
 def test_names_of_runs_tell_the_workload_and_the_day() -> None:
     first, second = run_name("bert-large", NOW), run_name("bert-large", NOW)
     assert first.startswith("bert-large-1129-")
-    assert len(first) == len("bert-large-1129-abc")
+    assert len(first) == len("bert-large-1129-abcde")
     assert len({first, second, *(run_name("bert-large", NOW) for _ in range(8))}) > 1
 
 

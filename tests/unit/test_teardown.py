@@ -7,11 +7,12 @@ import pytest
 from tests.fakes import World
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import Progress
-from trnctl.actions.teardown import Proof, check, plan_teardown, teardown
+from trnctl.actions.teardown import Proof, check, check_storage, plan_teardown, teardown
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
 from trnctl.ports import FileSystem, Job, Resource
 
 LUSTRE = FileSystem("fs-0aa11bb22cc33dd61", "fsx-lustre", 1200, "AVAILABLE")
+OTHER = FileSystem("fs-0aa11bb22cc33dd99", "fsx-lustre", 2400, "AVAILABLE")
 GROUP = Resource("security group", "sg-1", "ultra1-FSX")
 RETAINING = {"Resources": {"HeadNode": {}, "FSX1": {"DeletionPolicy": "Retain"}}}
 
@@ -136,6 +137,34 @@ def test_a_second_teardown_takes_the_storage_that_the_first_kept(world: World) -
     plan = plan_teardown(opened(world))
     assert (plan.stack, plan.kept) == (None, (LUSTRE,))
     assert run(world, delete_storage=True).left == ()
+
+
+def test_a_file_system_that_is_only_mounted_is_never_deleted(world: World) -> None:
+    world.cloud.templates["ultra1"] = {
+        "Resources": {"HeadNode": {"dna": f"shared: {OTHER.id}"}, "FSX1": {"DeletionPolicy": "Retain"}}
+    }
+    world.cloud.has_file_system("ultra1", OTHER)
+    plan = plan_teardown(opened(world))
+    assert plan.yours == (OTHER,)
+    proof = run(world, delete_storage=True)
+    assert OTHER.id not in world.cloud.deleted_file_systems
+    assert any(OTHER.id in words for words in proof.kept)
+    assert proof.left == ()
+
+
+def test_a_file_system_that_another_cluster_mounts_is_not_deleted(world: World) -> None:
+    world.cloud.has_cluster("other2")
+    world.cloud.templates["other2"] = {"Resources": {"HeadNode": {"dna": f"shared: {LUSTRE.id}"}}}
+    with pytest.raises(RefusedError, match="mounted by the cluster other2"):
+        check_storage(plan_teardown(opened(world)), world.services())
+    world.cloud.templates["other2"] = {"Resources": {}}
+    check_storage(plan_teardown(opened(world)), world.services())
+
+
+def test_a_group_that_an_earlier_teardown_could_not_delete_goes_with_the_next(world: World) -> None:
+    run(world, delete_storage=True)
+    world.cloud.has_leftover("ultra1", GROUP)
+    assert run(world, delete_storage=False).left == ()
 
 
 def test_where_nothing_is_there_is_nothing_to_tear_down(world: World) -> None:

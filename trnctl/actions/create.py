@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trnctl.actions.node_software import put_node_software
-from trnctl.actions.stack import Progress, cause, watch
+from trnctl.actions.stack import Progress, cause_of_failure, watch
 from trnctl.actions.why import explain_failure
 from trnctl.errors import RefusedError, ToolError
 from trnctl.plan.cost import Price, full_price, idle_price
@@ -75,17 +75,26 @@ def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:
 
 
 def failure(name: str, verb: str, services: Services, spec: ClusterSpec | None = None) -> ToolError:
-    """The error for a stack that did not get there: the cause, not the victims."""
-    explained = explain_failure(name, verb, services, spec)
-    if explained is not None:
-        return explained
-    event = cause(services.cloud.stack_events(name))
+    """The error for a stack that did not get there: the cause, not the victims; and what it has left that costs."""
+    error = explain_failure(name, verb, services, spec) or _plain_failure(name, verb, services)
+    kept = [one.id for one in services.cloud.file_systems(name)] if verb == "created" else []
+    if not kept:
+        return error
+    left = (
+        f" {', '.join(kept)} is kept by the cluster file and costs: trnctl teardown --cluster {name} --delete-storage."
+    )
+    return ToolError(error.message, remedy=error.remedy + left, findings=error.findings)
+
+
+def _plain_failure(name: str, verb: str, services: Services) -> ToolError:
+    """What the stack's events tell, where no known cause fits them."""
+    event = cause_of_failure(name, services)
     if event is None:
         return ToolError(
             f"{name} could not be {verb}: its stack is gone and left no events",
-            remedy="run the command again; trnctl cluster list shows what exists",
+            remedy="Run the command again; trnctl cluster list shows what exists.",
         )
     return ToolError(
         f"{name} could not be {verb}: {event.logical_id} ({event.resource_type}) failed: {event.reason}",
-        remedy=f"mend the cause, then run this command again; trnctl cluster events --cluster {name} lists everything",
+        remedy=f"Mend the cause, then run this command again; trnctl cluster events --cluster {name} lists everything.",
     )

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from trnctl.errors import NotFoundError, WaitedTooLong
+from trnctl.errors import NotFoundError, ThrottledError, WaitedTooLong
 from trnctl.ports import Phase, Services, StackEvent
 
 POLL_SECONDS = 2.0
+SLOW_POLL_SECONDS = 5.0  # after a minute: each look is four calls, and CloudFormation counts them
+PATIENCE_S = 300.0  # how long AWS may answer "too many requests" before the wait gives up
 _STARTS = frozenset({"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"})
 _VICTIM = "Resource creation cancelled"
 
@@ -33,22 +35,34 @@ def watch(cluster: str, services: Services, *, until: frozenset[Phase | None], l
     WaitedTooLong after `limit_s` seconds of watching; the work goes on.
     """
     began = services.clock.now()
-    total = stack_size(services.cloud.template(cluster))
+    answered, total, phase = began, None, None
     while True:
-        stack = services.cloud.observe(cluster).stack
-        phase = stack.phase if stack else None
         now = services.clock.now()
-        if total is None:
-            total = stack_size(services.cloud.template(cluster))
-        yield progress(cluster, phase, services.cloud.stack_events(cluster), total, now)
-        if phase in until:
-            return
+        try:
+            step = _look(cluster, services, total)
+        except ThrottledError:
+            if (now - answered).total_seconds() > PATIENCE_S:
+                raise
+        else:
+            answered, total, phase = now, step.total, step.phase
+            yield step
+            if phase in until:
+                return
         if (now - began).total_seconds() > limit_s:
             raise WaitedTooLong(
                 f"{cluster} is still {phase or 'gone'} after {limit_s / 60:.0f} minutes",
                 remedy="the work goes on: trnctl status shows it, and the same command takes up the wait again",
             )
-        services.clock.sleep(POLL_SECONDS)
+        services.clock.sleep(POLL_SECONDS if (now - began).total_seconds() < 60 else SLOW_POLL_SECONDS)
+
+
+def _look(cluster: str, services: Services, total: int | None) -> Progress:
+    """One look; the size of the stack is asked for until it is known."""
+    stack = services.cloud.observe(cluster).stack
+    if total is None:
+        total = stack_size(services.cloud.template(cluster))
+    events = services.cloud.stack_events(cluster)
+    return progress(cluster, stack.phase if stack else None, events, total, services.clock.now())
 
 
 def progress(
@@ -80,27 +94,43 @@ def stack_size(template: Mapping[str, object] | None) -> int | None:
     return len(resources) if isinstance(resources, Mapping) else None
 
 
-def retained(template: Mapping[str, object] | None, events: Sequence[StackEvent]) -> frozenset[str]:
-    """The physical ids of resources that outlive the stack (`DeletionPolicy: Retain`)."""
+def retained(template: Mapping[str, object] | None, resources_by_id: Mapping[str, str]) -> frozenset[str]:
+    """The physical ids of resources that outlive the stack (`DeletionPolicy: Retain`); `resources_by_id` maps the
+    logical ids of the stack's resources to their physical ones."""
     resources = (template or {}).get("Resources")
     if not isinstance(resources, Mapping):
         return frozenset()
     kept = {
         name for name, body in resources.items() if isinstance(body, Mapping) and body.get("DeletionPolicy") == "Retain"
     }
-    return frozenset(event.physical_id for event in events if event.logical_id in kept and event.physical_id)
+    return frozenset(physical for logical, physical in resources_by_id.items() if logical in kept)
 
 
-def cause(events: Sequence[StackEvent]) -> StackEvent | None:
-    """The event that made the stack fail: the first failure that is not a mere victim of another.
+def cause(events: Sequence[StackEvent], stack: str = "") -> StackEvent | None:
+    """The event that made the stack fail: the first failure of a resource that is not a mere victim of another.
+    `stack` is the stack's name, which its own events carry; those only tell which resource failed.
 
     CloudFormation cancels everything that was under way when one resource fails; those say "Resource creation
     cancelled" and are what `describe` tends to show (aws-parallelcluster's failureCode ResourceCreationFailure).
     """
     failed = [event for event in events if event.status.endswith("_FAILED")]
     own = [event for event in failed if not event.reason.startswith(_VICTIM)]
-    resources = [event for event in own if event.resource_type != "AWS::CloudFormation::Stack"]
+    resources = [event for event in own if event.logical_id != stack]
     return next(iter(resources or own or failed), None)
+
+
+def cause_of_failure(cluster: str, services: Services) -> StackEvent | None:
+    """The cause, looked for in the nested stack too where the cluster's own events only say that it failed.
+
+    ParallelCluster puts the queues (launch templates, placement groups, roles) into a nested stack.
+    """
+    event = cause(services.cloud.stack_events(cluster), cluster)
+    for _ in range(2):
+        if event is None or event.resource_type != "AWS::CloudFormation::Stack" or event.logical_id == cluster:
+            return event
+        inner = [one for one in services.cloud.stack_events(event.physical_id) if one.physical_id != event.physical_id]
+        event = cause(inner) or event
+    return event
 
 
 def standing_phase(name: str, services: Services) -> Phase | None:

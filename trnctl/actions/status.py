@@ -68,7 +68,7 @@ class ClusterStatus:
     @property
     def head(self) -> Instance | None:
         """The head node."""
-        return next((one for one in self.seen.instances if one.role == "head"), None)
+        return self.seen.head
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -126,8 +126,8 @@ def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
 
 
 def _ask_queue(seen: Observed, opened: OpenCluster, newest: int) -> tuple[QueuePicture | None, list[Finding]]:
-    head = next((one for one in seen.instances if one.role == "head" and one.state == "running"), None)
-    if head is None or (seen.stack and seen.stack.phase in {"creating", "deleting"}):
+    head = seen.head
+    if head is None or head.state != "running" or (seen.stack and seen.stack.phase in {"creating", "deleting"}):
         return None, []
     try:
         return opened.services.head.queue(head).observe(opened.runs_folder, newest=newest), []

@@ -10,14 +10,22 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Literal
 
-from trnctl.errors import NotFoundError, RefusedError, UsageError
+from trnctl.errors import ConnectionLost, Interrupted, NotFoundError, RefusedError, UsageError, WaitedTooLong
 from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.layout import Layout, check_queue
 from trnctl.plan.outlook import admit
 from trnctl.plan.proposal import propose, ranks_on
 from trnctl.plan.software import refuse_software
-from trnctl.ports import CacheWish, File, Instance, Services, Stage, Submission
-from trnctl.render.job import JobRequest, documents, fingerprint_of, place_of_cache, without_compile
+from trnctl.ports import CacheWish, File, Instance, JobQueue, Need, Services, Stage, Submission, Submitted
+from trnctl.render.job import (
+    JobRequest,
+    code_folder,
+    data_folder,
+    documents,
+    fingerprint_of,
+    place_of_cache,
+    without_compile,
+)
 from trnctl.specs.cluster import ClusterSpec, Queue
 from trnctl.specs.workload import Scaling, WorkloadSpec
 
@@ -39,6 +47,8 @@ class Wishes:
     time_limit: str | None = None
     compile: CompileWord = "auto"
     hold: bool = False
+    from_run: str | None = None  # a run whose newest whole checkpoint it starts from
+    skip_prepare: bool = False  # do not look for code and data before nodes are asked for
     force: bool = False  # overrule what the plan forbids
     sbatch_args: Sequence[str] = ()
 
@@ -76,8 +86,8 @@ def runs_folder(spec: ClusterSpec | None, mount_prefix: str) -> str:
 
 
 def run_name(workload: str, now: datetime) -> str:
-    """`bert-large-1129-a3f`: the workload, the day, three random digits."""
-    return f"{workload}-{now:%m%d}-{secrets.token_hex(2)[:3]}"
+    """`bert-large-1129-a3f04`: the workload, the day, five random digits."""
+    return f"{workload}-{now:%m%d}-{secrets.token_hex(3)[:5]}"
 
 
 def plan_submit(
@@ -93,6 +103,11 @@ def plan_submit(
         raise UsageError(
             f"{workload.name} can be planned, but not submitted: {workload.plan_only}",
             remedy=f"trnctl plan {workload.name} plans it; a recipe of your own, with a script, can be submitted",
+        )
+    if wishes.from_run and not workload.checkpoint.resume_arguments:
+        raise UsageError(
+            f"{workload.name} does not say how its script starts from a checkpoint",
+            remedy="add resume_arguments to checkpoint in the recipe, or leave --from out",
         )
     queue, instance_type = pick_queue(spec, workload, wishes.queue)
     refuse_software(spec, workload)
@@ -123,6 +138,7 @@ def plan_submit(
         submitted_at=now.isoformat(timespec="seconds"),
         compile=wishes.compile != "skip" and workload.compile != "none",
         overruled=admitted.overruled,
+        from_run=wishes.from_run or "",
     )
     files = documents(workload, layout, request)
     submission = Submission(
@@ -132,7 +148,9 @@ def plan_submit(
         stages=stages(files),
         sbatch_args=tuple(wishes.sbatch_args),
         hold=wishes.hold,
+        from_run=wishes.from_run or "",
         cache=_cache_wish(workload, layout, request, wishes.compile),
+        needs=() if wishes.skip_prepare else needs_of(workload, request),
     )
     compiles = "compile" in submission.stages
     guess = estimate(workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles)
@@ -151,6 +169,21 @@ def _cache_wish(workload: WorkloadSpec, layout: Layout, request: JobRequest, mod
         mode=mode,
         without=tuple((file.name, file.text) for file in without_compile(workload, layout, request)),
     )
+
+
+def needs_of(workload: WorkloadSpec, request: JobRequest) -> tuple[Need, ...]:
+    """What must lie on shared storage before nodes are paid for: the code, and the data that the arguments name."""
+    source, code = workload.source, code_folder(request.mount, workload.source)
+    top = code.removesuffix(source.path).rstrip("/")
+    clone = f"git clone {source.repository} {top} && git -C {top} checkout {source.commit}"
+    needs = [Need(f"{code}/{workload.script}", "the training code", f"Fetch it on the head node: {clone}")]
+    data = data_folder(request.mount)
+    way = f"Fetch it on the head node: mkdir -p {data} && {workload.data_source.replace('{data}', data)}"
+    for value in workload.arguments.values():
+        if isinstance(value, str) and value.startswith("{data}/"):
+            folder = f"{data}/{value.removeprefix('{data}/')}".rstrip("/")
+            needs.append(Need(folder, "the data set", way if workload.data_source else "Put it there first"))
+    return tuple(needs)
 
 
 def stages(files: Sequence[File]) -> tuple[Stage, ...]:
@@ -176,6 +209,22 @@ def pick_queue(spec: ClusterSpec, workload: WorkloadSpec, name: str | None) -> t
     )
 
 
+def send(plan: SubmitPlan, queue: JobQueue) -> Submitted:
+    """Send it: one connection. When nobody can tell whether it arrived, the error names the run, under whose name the
+    same command may be given again: then it is never submitted twice."""
+    again = f"look with trnctl runs, or give the same command with --name {plan.run}: then it is not submitted twice"
+    try:
+        return queue.submit(plan.submission)
+    except ConnectionLost as error:
+        if not error.reached:
+            raise
+        raise ConnectionLost(f"{error.message} Whether {plan.run} was submitted is not known.", remedy=again) from error
+    except WaitedTooLong as error:
+        raise WaitedTooLong(f"{error.message} Whether {plan.run} was submitted is not known.", remedy=again) from error
+    except KeyboardInterrupt:
+        raise Interrupted(f"whether {plan.run} was submitted is not known", remedy=again) from None
+
+
 def head_of(cluster: str, services: Services) -> Instance:
     """The running head node. NotFoundError when there is no cluster, RefusedError when it has none that runs."""
     seen = services.cloud.observe(cluster)
@@ -183,7 +232,7 @@ def head_of(cluster: str, services: Services) -> Instance:
         raise NotFoundError(
             f"there is no cluster {cluster}", remedy="trnctl cluster create makes it; trnctl cluster list shows others"
         )
-    head = next((one for one in seen.instances if one.role == "head"), None)
+    head = seen.head
     if head is None or head.state != "running":
         raise RefusedError(
             f"{cluster} is {seen.stack.phase} and its head node is {head.state if head else 'not there'}",

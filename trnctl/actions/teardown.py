@@ -13,11 +13,13 @@ from trnctl.ports import FileSystem, Instance, Job, Phase, Resource, Services, S
 
 LIMIT_S = 40 * 60
 STORAGE_LIMIT_S = 20 * 60
+BESIDE_LIMIT_S = 5 * 60
 
 
 @dataclass(frozen=True)
 class TeardownPlan:
-    """What `teardown` will do. `kept` file systems outlive the stack by its own policy; `lost` go with it."""
+    """What `teardown` will do. `kept` file systems outlive the stack by its own policy; `lost` go with it;
+    `yours` are only mounted by it, and stay whatever is said."""
 
     cluster: str
     stack: Stack | None
@@ -27,6 +29,7 @@ class TeardownPlan:
     kept: tuple[FileSystem, ...]
     lost: tuple[FileSystem, ...]
     runs: tuple[Job, ...]
+    yours: tuple[FileSystem, ...] = ()
     unseen: str = ""  # why the queue could not be asked, '' when it could
 
     @property
@@ -58,7 +61,7 @@ def plan_teardown(opened: OpenCluster) -> TeardownPlan:
     """Look at everything that would go, stay, or be in the way. NotFoundError when there is nothing at all."""
     cluster, services = opened.cluster, opened.services
     seen = services.cloud.observe(cluster)
-    head = next((one for one in seen.instances if one.role == "head"), None)
+    head = seen.head
     systems = services.cloud.file_systems(cluster)
     if seen.stack is None and not systems and not services.cloud.leftovers(cluster):
         raise NotFoundError(
@@ -67,9 +70,11 @@ def plan_teardown(opened: OpenCluster) -> TeardownPlan:
         )
     if seen.stack is None:
         return TeardownPlan(cluster, None, None, 0, None, tuple(systems), (), ())
-    template, events = services.cloud.template(cluster), services.cloud.stack_events(cluster)
+    template, resources = services.cloud.template(cluster), services.cloud.resources(cluster)
     # One that an earlier stack of this name has left behind carries the tag as well, and does not go with this stack.
-    goes = {event.physical_id for event in events} - retained(template, events)
+    goes = set(resources.values()) - retained(template, resources)
+    # One that the cluster only mounts, by its id, is the user's: it is never deleted, whatever tag it carries.
+    mounted = {one.id for one in systems if one.id in str(template) and one.id not in resources.values()}
     # Of a stack that is on its way out the head node may be half gone; and what ran there has been decided on.
     going = seen.stack.phase in {"deleting", "delete-failed"}
     runs, unseen = ((), "") if going else _live_runs(head, opened)
@@ -79,10 +84,11 @@ def plan_teardown(opened: OpenCluster) -> TeardownPlan:
         head=head,
         compute_nodes=sum(one.role == "compute" for one in seen.instances),
         resources=stack_size(template),
-        kept=tuple(one for one in systems if one.id not in goes),
+        kept=tuple(one for one in systems if one.id not in goes and one.id not in mounted),
         lost=tuple(one for one in systems if one.id in goes),
         runs=tuple(runs),
         unseen=unseen,
+        yours=tuple(one for one in systems if one.id in mounted),
     )
 
 
@@ -118,6 +124,21 @@ def check(plan: TeardownPlan, *, cancel_runs: bool, delete_storage: bool | None)
         )
 
 
+def check_storage(plan: TeardownPlan, services: Services) -> None:
+    """Refuse to delete a file system that another cluster of the region mounts: the tag tells only who made it."""
+    ids = [one.id for one in plan.kept]
+    for other in services.provisioner.clusters() if ids else []:
+        if other.name == plan.cluster:
+            continue
+        text = str(services.cloud.template(other.name))
+        used = [one for one in ids if one in text]
+        if used:
+            raise RefusedError(
+                f"{', '.join(used)} is mounted by the cluster {other.name} too",
+                remedy=f"add --keep-storage, or tear {other.name} down first",
+            )
+
+
 def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -> Iterator[Progress | Proof]:
     """Carry the plan out, yielding progress and at last the Proof. Can be run again at any point."""
     name, services = plan.cluster, opened.services
@@ -133,8 +154,11 @@ def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -
         deleted += [f"{one.kind} {one.id}" for one in plan.lost]
     if delete_storage:
         deleted += _delete_storage(plan.kept, name, services)
-        deleted += [words(one) for one in services.cloud.leftovers(name) if services.cloud.delete_beside(one)]
-    yield _proof(name, services, deleted, kept=() if delete_storage else services.cloud.file_systems(name))
+    if not services.cloud.file_systems(name):
+        deleted += _delete_beside(name, services)
+    yours = {one.id for one in plan.yours}
+    kept = [one for one in services.cloud.file_systems(name) if not delete_storage or one.id in yours]
+    yield _proof(name, services, deleted, kept)
 
 
 def delete_stack(name: str, services: Services) -> Iterator[Progress]:
@@ -162,6 +186,19 @@ def _delete_storage(kept: Sequence[FileSystem], cluster: str, services: Services
             )
         services.clock.sleep(POLL_SECONDS)
     return [f"{one.kind} {one.id}" for one in kept]
+
+
+def _delete_beside(cluster: str, services: Services) -> list[str]:
+    """Delete what file systems kept alive. Their interfaces go some time after them, and hold the groups until then."""
+    deleted: list[str] = []
+    began = services.clock.now()
+    while True:
+        found = [one for one in services.cloud.leftovers(cluster) if one.kind in _BESIDE_STORAGE and one.id]
+        gone = [one for one in found if services.cloud.delete_beside(one)]
+        deleted += [words(one) for one in gone]
+        if len(gone) == len(found) or (services.clock.now() - began).total_seconds() > BESIDE_LIMIT_S:
+            return deleted
+        services.clock.sleep(POLL_SECONDS)
 
 
 # Kept by ParallelCluster's own policy: logs expire by their retention and are wanted when something went wrong.

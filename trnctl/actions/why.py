@@ -93,7 +93,7 @@ def explain_failure(name: str, verb: str, services: Services, spec: ClusterSpec 
     first = findings[0]
     return ToolError(
         f"{name} could not be {verb}: {_lower(first.message)}",
-        remedy=f"{first.remedy} trnctl cluster events --cluster {name} lists everything.",
+        remedy=f"{first.remedy} Then run this command again; trnctl cluster events --cluster {name} lists everything.",
         findings=findings[:1],
     )
 
@@ -167,7 +167,7 @@ def _ask_cloud(opened: OpenCluster) -> tuple[Observed, list[StackEvent]]:
 
 
 def _running_head(seen: Observed) -> Instance | None:
-    return next((one for one in seen.instances if one.role == "head" and one.state == "running"), None)
+    return seen.head if seen.head and seen.head.state == "running" else None
 
 
 def _ask_head(opened: OpenCluster, seen: Observed) -> tuple[Gathered, tuple[str, ...]]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from trnctl.errors import NotFoundError, ToolError, TrnctlError, UsageError
+from trnctl.errors import NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
 from trnctl.ports import CommandFailed, Completed, Shell
 
 # Reads the script's length, then the script, from stdin; what is left there is the request. So neither of them meets
@@ -100,6 +100,11 @@ _REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
     "no-folder": (ToolError, "Look at the file system there, it may be full or gone: trnctl ssh -- df -h."),
     "no-slurm": (ToolError, "The head node may still be configured: wait, then run trnctl status."),
     "bad-request": (UsageError, "Use plain names: letters, digits, dots, dashes; no folder above."),
+    "name-taken": (UsageError, "Choose another --name, or leave it out; trnctl runs shows the one that has it."),
+    "lives": (RefusedError, "Wait for it, or cancel it first: trnctl cancel RUN."),
+    "complete": (RefusedError, "Submit a new run that starts from its checkpoint: trnctl submit … --from RUN."),
+    "never": (RefusedError, "Submit it: trnctl submit."),
+    "no-checkpoint": (RefusedError, "Look at what it has: trnctl results RUN; or start from the beginning."),
     "busy": (ToolError, "Wait for the other one, then run the command again: it will not submit twice."),
 }
 
@@ -110,6 +115,8 @@ def refusal(error: Mapping[str, str]) -> TrnctlError:
     full = f"{message} It said: {said}" if said else message
     if kind == "slurm-down":
         return slurm_down(said or message)
+    if kind == "missing":
+        return RefusedError(message, remedy=f"{said}; or submit without looking, with --skip-prepare.")
     if kind == "refused":
         return ToolError(full, remedy=sbatch_remedy(said))
     unknown = (ToolError, "This is a fault in trnctl: please report it with the command that you ran.")

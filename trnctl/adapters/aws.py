@@ -70,6 +70,14 @@ class BotoCloud:
             return None
         return records.template_of(body)
 
+    def resources(self, cluster: str) -> Mapping[str, str]:
+        """The stack's resources; see `ports.Cloud.resources`."""
+        try:
+            found = self._list("cloudformation", "list_stack_resources", "StackResourceSummaries", StackName=cluster)
+        except NoSuchThing:
+            return {}
+        return {item["LogicalResourceId"]: item.get("PhysicalResourceId", "") for item in found}
+
     def file_systems(self, cluster: str) -> list[FileSystem]:
         """Shared file systems and volumes that carry the cluster's tag; the root volumes of its nodes are none."""
         with ThreadPoolExecutor(max_workers=3) as pool:

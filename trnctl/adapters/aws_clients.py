@@ -32,7 +32,9 @@ class Clients:
     ) -> None:
         self.region = region
         self._environ = os.environ if environ is None else environ
-        self._profile = profile or self._environ.get("AWS_PROFILE") or None
+        # AWS_PROFILE is botocore's own to read: as an argument it would go before keys in the environment, which
+        # pcluster puts first, and the two would act in different accounts.
+        self._profile = profile
         self._endpoint = endpoint_url or self._environ.get("AWS_ENDPOINT_URL") or None
         self._session: Session | None = None
         self._clients: dict[str, Any] = {}

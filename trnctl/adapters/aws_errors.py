@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from trnctl.errors import CloudError, CloudUnreachable
+from trnctl.errors import CloudError, CloudUnreachable, ThrottledError
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ _REFUSALS = (
         r"Throttl|Rate exceeded|RequestLimitExceeded|TooManyRequests|SlowDown|BandwidthLimitExceeded",
         "AWS throttles this account's requests",
         "Wait a minute and run the command again; something else may be asking AWS a great deal.",
+        ThrottledError,
     ),
     _Refusal(
         r"AccessDenied|UnauthorizedOperation|not authorized to perform|AccessDeniedException|UnauthorizedAccess",

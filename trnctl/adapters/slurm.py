@@ -23,6 +23,7 @@ from trnctl.ports import (
     LogLine,
     NodeGroup,
     QueuePicture,
+    Resumed,
     RunOver,
     RunRecord,
     Shell,
@@ -56,7 +57,9 @@ class SlurmQueue:
             "stages": list(submission.stages),
             "sbatch_args": list(submission.sbatch_args),
             "hold": submission.hold,
+            "from_run": submission.from_run,
             "cache": _wish(submission.cache) if submission.cache else None,
+            "needs": [{"path": n.path, "what": n.what, "remedy": n.remedy} for n in submission.needs],
         }
         try:
             answer = self._agent.ask("submit", request, timeout=300)
@@ -65,10 +68,17 @@ class SlurmQueue:
                 raise
             answer = self._agent.ask("submit", request, timeout=300)
         jobs = cast("Mapping[Stage, str]", dict(answer["jobs"]))
-        freed = tuple(Lock(graph=one["graph"], age_s=one["age_s"]) for one in answer.get("freed") or ())
+        freed = _locks(answer.get("freed"))
         compiling = cast("Compile", answer.get("compile") or "skipped")
         why = answer.get("why") or ""
         return Submitted(answer["run"], answer["folder"], jobs, bool(answer["again"]), compiling, why, freed)
+
+    def resume(self, run: str, runs_folder: str, *, hold: bool = False) -> Resumed:
+        """Submit what a run has not done again; see `ports.JobQueue.resume`."""
+        answer = self._agent.ask("resume", {"run": run, "runs_folder": runs_folder, "hold": hold}, timeout=300)
+        jobs = cast("Mapping[Stage, str]", dict(answer["jobs"]))
+        excluded, freed = tuple(answer["excluded"]), _locks(answer["freed"])
+        return Resumed(answer["run"], answer["folder"], jobs, answer["checkpoint"], excluded, answer["short"], freed)
 
     def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
         """Jobs, nodes and runs; see `ports.JobQueue.observe`. Jobs that ended some minutes ago are still among them.
@@ -249,3 +259,7 @@ def parse_event(message: Mapping[str, Any]) -> FollowEvent | None:
 def _wish(wish: CacheWish) -> dict[str, object]:
     """What the script must know of the compile cache."""
     return {**asdict(wish), "without": [{"name": name, "text": text} for name, text in wish.without]}
+
+
+def _locks(found: list[dict[str, Any]] | None) -> tuple[Lock, ...]:
+    return tuple(Lock(graph=one["graph"], age_s=one["age_s"]) for one in found or ())

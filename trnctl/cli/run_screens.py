@@ -16,7 +16,7 @@ from trnctl.errors import Interrupted, RunFailed
 if TYPE_CHECKING:
     from trnctl.actions.runs import OpenCluster
     from trnctl.actions.submit import SubmitPlan
-    from trnctl.ports import FollowEvent, RunOver, RunRecord, Submitted
+    from trnctl.ports import FollowEvent, Lock, Resumed, RunOver, RunRecord, Submitted
     from trnctl.specs.workload import WorkloadSpec
 
 _FAILED = frozenset({"failed", "cancelled", "timeout", "node-fail"})
@@ -108,14 +108,9 @@ def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bo
     freed = [{"graph": lock.graph, "age_s": lock.age_s} for lock in answer.freed]
     result = {
         "run": answer.run, "jobs": jobs, "folder": answer.folder, "compile": answer.compile, "why": answer.why,
-        "unlocked": freed,
+        "unlocked": freed, "again": answer.again,
     }  # fmt: skip
-    for lock in answer.freed:
-        screen.say(
-            f"! {lock.graph} was locked by a compiler that no longer runs, {duration(lock.age_s)} ago; no living job "
-            "uses it, and the lock is removed: the run would have waited for it without end",
-            style="yellow",
-        )
+    _freed(screen, answer.freed)
     if screen.json:
         (screen.line if follow else screen.data)(result)
         return
@@ -127,6 +122,38 @@ def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bo
     if not follow:
         screen.say(f"  trnctl logs {answer.run} -f      follow it", style="dim")
         screen.say("  trnctl status -w                watch the cluster", style="dim")
+
+
+def _freed(screen: Screen, locks: Sequence[Lock]) -> None:
+    """Why locks in the cache were removed before anything waits for them."""
+    for lock in locks:
+        screen.say(
+            f"! {lock.graph} was locked by a compiler that no longer runs, {duration(lock.age_s)} ago; no living job "
+            "uses it, and the lock is removed: the run would have waited for it without end",
+            style="yellow",
+        )
+
+
+def resumed(screen: Screen, answer: Resumed, *, follow: bool) -> None:
+    """From where a run goes on, with which jobs, and without which nodes."""
+    _freed(screen, answer.freed)
+    excluded = ", ".join(answer.excluded)
+    if screen.json:
+        result = {
+            "run": answer.run, "jobs": dict(answer.jobs), "folder": answer.folder, "checkpoint": answer.checkpoint,
+            "excluded": [*answer.excluded], "waits_for_nodes": answer.short,
+        }  # fmt: skip
+        (screen.line if follow else screen.data)(result)
+        return
+    if excluded:
+        screen.say(f"without {excluded}: down or drained")
+    if answer.short:
+        screen.say("the partition has no other nodes than those that are down: the run waits until they are back")
+    chain = " → ".join(f"{stage} {job}" for stage, job in answer.jobs.items())
+    start = PurePosixPath(answer.checkpoint).name or "the beginning: there is no whole checkpoint"
+    screen.out.print(Text(f"run {answer.run}   {chain}   goes on from {start}"), overflow="fold")
+    if not follow:
+        screen.say(f"  trnctl logs {answer.run} -f      follow it", style="dim")
 
 
 def follow_run(

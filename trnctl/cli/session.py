@@ -43,6 +43,15 @@ class Session:
                 f"there is no {CONFIG_NAME} in this folder or above it",
                 remedy="name one with -c FILE; examples/ has files to start from",
             )
+        for option, said, written in (
+            ("--cluster", self.cluster, found.cluster.name),
+            ("--region", self.region, found.cluster.region),
+        ):
+            if said is not None and said != written:
+                raise UsageError(
+                    f"{option} {said} contradicts {found.path}, which says {written}",
+                    remedy="leave the option out, or name the file that is meant with -c",
+                )
         return found
 
     def find_file(self) -> ClusterFile | None:

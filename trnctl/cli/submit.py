@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
     app.command()(runs)
     app.command()(results)
     app.command()(cancel)
+    app.command()(resume)
 
 
 def submit(
@@ -35,11 +36,17 @@ def submit(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The run's name.")] = None,
     exclude: Annotated[str | None, typer.Option("--exclude", metavar="NODES", help="Nodes not to use.")] = None,
+    from_run: Annotated[
+        str | None, typer.Option("--from", metavar="RUN", help="Start from the newest whole checkpoint of that run.")
+    ] = None,
     compile_: Annotated[str, typer.Option("--compile", metavar="auto|force|skip", help="The compile stage.")] = "auto",
     time_limit: Annotated[
         str | None, typer.Option("--time", metavar="[D-]HH:MM:SS", help="Time limit of each job, in Slurm's form.")
     ] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Submit the jobs held.")] = False,
+    skip_prepare: Annotated[
+        bool, typer.Option("--skip-prepare", help="Do not look for the code and the data first.")
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Submit what the plan forbids; run.json says what was overruled.")
     ] = False,
@@ -50,7 +57,7 @@ def submit(
     write: Annotated[str | None, typer.Option("--write", metavar="DIR", help="With --dry-run: write it there.")] = None,
 ) -> None:
     """Submit a workload: checks, a plan, a compile job, the training job. Options of sbatch go after --."""
-    from trnctl.actions.submit import Wishes
+    from trnctl.actions.submit import Wishes, send
     from trnctl.cli import run_screens as screens
     from trnctl.cli.output import Screen
     from trnctl.cli.planning import prepare
@@ -66,7 +73,9 @@ def submit(
         exclude=exclude,
         compile=_one_of("--compile", compile_, _COMPILES),
         time_limit=time_limit,
+        from_run=from_run,
         hold=hold,
+        skip_prepare=skip_prepare,
         force=force,
         sbatch_args=session.rest or (),
     )
@@ -77,7 +86,7 @@ def submit(
     ready = prepare(session, workload, wishes)
     screens.submit_plan(screen, ready.plan, ready.opened.services.notice)
     slurm = ready.opened.queue()
-    screens.submitted(screen, ready.plan, slurm.submit(ready.plan.submission), follow=follow)
+    screens.submitted(screen, ready.plan, send(ready.plan, slurm), follow=follow)
     if follow:
         run, opened = ready.plan.run, ready.opened
         screens.follow_run(screen, run, slurm.follow(run, opened.runs_folder), opened=opened)
@@ -124,6 +133,26 @@ def cancel(
         f"{record.run}: cancelled job {', '.join(jobs)}." if jobs else f"{record.run} had no job that was alive.",
         after=f"trnctl results {record.run}",
     )
+
+
+def resume(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(help="The run's name or its last digits.")],
+    hold: Annotated[bool, typer.Option("--hold", help="Submit the jobs held.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the run to its end.")] = False,
+) -> None:
+    """Let a run that ended too soon go on from its newest whole checkpoint, without nodes that are down."""
+    from trnctl.actions.runs import resume as carry_out
+    from trnctl.cli import run_screens as screens
+    from trnctl.cli.output import Screen
+
+    session: Session = context.obj
+    opened, screen = session.open(), Screen(session)
+    answer = carry_out(opened, run, hold=hold)
+    screens.resumed(screen, answer, follow=follow)
+    if follow:
+        events = opened.queue().follow(answer.run, opened.runs_folder, from_start=False)
+        screens.follow_run(screen, answer.run, events, opened=opened)
 
 
 def _one_of(option: str, value: str, allowed: Mapping[str, Word]) -> Word:

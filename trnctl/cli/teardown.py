@@ -20,7 +20,7 @@ def teardown(
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
 ) -> None:
     """Delete the cluster, wait until it is gone, and list what is left (exit 7 when anything is)."""
-    from trnctl.actions.teardown import check, plan_teardown
+    from trnctl.actions.teardown import check, check_storage, plan_teardown
     from trnctl.actions.teardown import teardown as carry_out
     from trnctl.cli import cluster_screens as screens
     from trnctl.cli.output import Screen
@@ -31,9 +31,12 @@ def teardown(
     opened = (session := context.obj).open()
     plan = plan_teardown(opened)
     screen = Screen(session)
-    screens.teardown_plan(screen, plan, opened.services.notice)
-    storage = True if delete_storage else False if keep_storage else screens.ask_storage(screen, plan)
+    storage = True if delete_storage else False if keep_storage else None
+    screens.teardown_plan(screen, plan, opened.services.notice, delete_storage=storage)
+    storage = screens.ask_storage(screen, plan) if storage is None else storage
     check(plan, cancel_runs=cancel_runs, delete_storage=storage)
+    if storage:
+        check_storage(plan, opened.services)
     screen.confirm("Delete it?", yes=yes)
     proof = follow_teardown(screen, carry_out(plan, opened, delete_storage=bool(storage)), opened.cluster)
     screens.proof(screen, proof, opened.cluster)

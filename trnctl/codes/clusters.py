@@ -22,7 +22,7 @@ CLUSTERS: tuple[tuple[str, Level, str, str], ...] = (
     ("pcluster-known-issue", "warning", "This release of ParallelCluster has a fault that would meet this cluster.", "Use the release that the finding names."),
     ("region-unknown", "warning", "trnctl knows no such region.", "Check its spelling."),
     ("region-not-in-pcluster", "warning", "ParallelCluster's packaged list of regions lacks this one; whether its live list has it was not seen.", "Try a dry run first: trnctl cluster validate --online."),
-    ("no-node-software", "info", "Nothing gives the nodes their Neuron software.", "Name a bucket for trnctl's node scripts, or an image that has the software."),
+    ("no-node-software", "warning", "Nothing gives the nodes their Neuron software.", "Name a bucket for trnctl's node scripts, or an image that has the software."),
     ("sdk-os-mismatch", "error", "This Neuron SDK does not support this operating system.", "Choose a pair that goes together; the finding names one."),
     ("sdk-device-mismatch", "error", "This Neuron SDK does not support these devices.", "Choose a release that does; the finding names one."),
     ("sdk-no-torch-xla", "error", "This Neuron SDK has no PyTorch/XLA.", "Choose a release that has it."),

@@ -78,6 +78,12 @@ class Observed:
     fleet: Fleet | None
     instances: tuple[Instance, ...]
 
+    @property
+    def head(self) -> Instance | None:
+        """The head node: the one that runs, where an older cluster of the same name is still on its way out."""
+        heads = [one for one in self.instances if one.role == "head"]
+        return next((one for one in heads if one.state == "running"), heads[0] if heads else None)
+
 
 class Cloud(Protocol):
     """The handful of questions that trnctl asks AWS itself. All raise CloudError when AWS refuses."""
@@ -90,6 +96,9 @@ class Cloud(Protocol):
 
     def template(self, cluster: str) -> Mapping[str, object] | None:
         """The CloudFormation template of a cluster's stack (its `Resources` by logical id); None when there is none."""
+
+    def resources(self, cluster: str) -> Mapping[str, str]:
+        """The resources that the stack has now: physical ids by logical id. Unlike events, they are never forgotten."""
 
     def file_systems(self, cluster: str) -> list[FileSystem]:
         """File systems and volumes that carry the cluster's tag."""

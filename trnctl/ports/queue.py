@@ -30,6 +30,15 @@ class File:
 
 
 @dataclass(frozen=True)
+class Need:
+    """A path on shared storage without which a run cannot work: what it is, and how a person gets it there."""
+
+    path: str
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True)
 class Submission:
     """One run, ready to be submitted: everything that the head node needs, in one message.
 
@@ -44,6 +53,8 @@ class Submission:
     sbatch_args: tuple[str, ...] = ()
     hold: bool = False
     cache: CacheWish | None = None
+    from_run: str = ""
+    needs: tuple[Need, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,21 @@ class Submitted:
     again: bool = False
     compile: Compile = "skipped"
     why: str = ""
+    freed: tuple[Lock, ...] = ()
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What became of a run that was resumed: the new jobs, the checkpoint that it goes on from ('' = the beginning),
+    nodes that are left out because they are down or drained, and `short` when they are not because the partition has
+    too few others, so that the run waits for them. `freed` as in `Submitted`."""
+
+    run: str
+    folder: str
+    jobs: Mapping[Stage, str]
+    checkpoint: str
+    excluded: tuple[str, ...]
+    short: bool = False
     freed: tuple[Lock, ...] = ()
 
 
@@ -166,6 +192,10 @@ class JobQueue(Protocol):
 
     def submit(self, submission: Submission) -> Submitted:
         """Write the folder and submit its jobs. Safe to repeat: the same run is never submitted twice."""
+
+    def resume(self, run: str, runs_folder: str, *, hold: bool = False) -> Resumed:
+        """Submit the stages again that a run has not done, in its own folder. NotFoundError when there is no such run,
+        RefusedError when it lives or is complete."""
 
     def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
         """Jobs, nodes and the newest runs, or the one named `run`, in whole.

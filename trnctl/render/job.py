@@ -36,6 +36,9 @@ from trnctl.specs.instances import PRICE_DATE, instance
 from trnctl.specs.workload import Source, Value, WorkloadSpec
 
 MANIFEST_SCHEMA = 1
+# Of one job, which Slurm starts again when it loses a node. A person's own word (trnctl resume) counts anew.
+MOST_RESTARTS = 5
+MOST_RESTARTS_WITHOUT_PROGRESS = 2
 SIGNAL_SECONDS = 120  # USR1 comes so long before the time limit; Slurm may send it up to a minute earlier
 # Slurm's forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours and the like.
 _TIME_LIMIT = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}")
@@ -52,7 +55,7 @@ class JobRequest:
     `constraint` is a Slurm feature that the nodes must have: the instance type, where a partition mixes several.
     `arguments` and `environment` are the user's own, and come after the recipe's. `notice` is said with every result
     when what answers is not AWS. `submitted_at` is ISO 8601 in UTC. `overruled` are the codes of what the plan forbade
-    and the user forced.
+    and the user forced. `from_run` names the run from whose newest whole checkpoint this one starts.
     """
 
     run: str
@@ -71,6 +74,7 @@ class JobRequest:
     notice: str = ""
     compile: bool = True
     overruled: tuple[str, ...] = ()
+    from_run: str = ""
 
 
 def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
@@ -118,6 +122,11 @@ def code_folder(mount: str, source: Source) -> str:
     """Where a recipe's code lies on shared storage; the folder's name ends with 12 digits of the commit."""
     name = PurePosixPath(source.repository).name.removesuffix(".git")
     return str(PurePosixPath(mount) / "trnctl/src" / f"{name}-{source.commit[:12]}" / source.path)
+
+
+def data_folder(mount: str) -> str:
+    """Where prepared data sets lie on shared storage: what `{data}` stands for in a recipe."""
+    return f"{mount}/trnctl/data"
 
 
 def place_of_cache(workload: WorkloadSpec, request: JobRequest) -> CachePlace:
@@ -172,6 +181,9 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "log_pattern": workload.log.step,
         "checkpoint": asdict(workload.checkpoint),
         "stages": list(stages),
+        "restarts": {"most": MOST_RESTARTS, "without_progress": MOST_RESTARTS_WITHOUT_PROGRESS},
+        "from_run": request.from_run,
+        "exclude": request.exclude,
         "folder": request.folder,
         "cache": place.url,
         "cache_shared": place.shared,

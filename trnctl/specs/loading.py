@@ -123,9 +123,14 @@ def _head_node(cluster: Section, queues: tuple[Queue, ...]) -> HeadNode:
             "Write `ssh_from: [YOUR.ADDRESS/32]`, or `ssm: true`.",
             key="ssh_from",
         )
-    if not made.ssm and not section.has("key_name"):
+    if not section.has("key_name"):
+        way = "Session Manager only carries ssh, and ssh" if made.ssm else "ssh"
         section.problem(
-            "no-key", "ssh needs a key pair", "Write `key_name:` with an ed25519 key pair's name.", key="key_name"
+            "no-key",
+            f"{way} needs a key pair",
+            "Write `key_name:` with an ed25519 key pair's name.",
+            key="key_name",
+            level="warning" if made.ssm else "error",  # the cluster itself can be made without one
         )
     _check_head_memory(section, made, sum(one.max_count for queue in queues for one in queue.compute_resources))
     return made

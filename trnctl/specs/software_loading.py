@@ -100,4 +100,4 @@ def _check_node_software(section: Section, spec: ClusterSpec) -> None:
     else:
         what = f"trnctl's node scripts are for Ubuntu: nodes with {spec.os} start without Neuron software"
         remedy = f"Write `os: {sdk.PROVEN_OS}`, or name an image that has the software."
-    section.problem("no-node-software", what, remedy, level="info")
+    section.problem("no-node-software", what, remedy, level="warning")

@@ -129,6 +129,7 @@ class WorkloadSpec:
     compile: Literal["neuron_parallel_compile", "none"] = "neuron_parallel_compile"
     compile_arguments: Mapping[str, Value] = field(default_factory=dict)  # replace those of training
     compile_minutes: float | None = None
+    data_source: str = ""  # how a person gets the data set: a command for the head node, or a sentence
     graph_neutral: tuple[str, ...] = ()
     master_port: int = 2022
     reserved_ports: tuple[int, ...] = (48620,)

@@ -89,6 +89,7 @@ def _workload(root: Section, batch: Section) -> WorkloadSpec:
         compile=root.choice("compile", ("neuron_parallel_compile", "none"), "neuron_parallel_compile"),
         compile_arguments=root.scalars("compile_arguments"),
         compile_minutes=root.number("compile_minutes", None, minimum=0),
+        data_source=root.text("data_source", ""),
         graph_neutral=root.texts("graph_neutral"),
         master_port=root.integer("master_port", 2022, minimum=1024, maximum=_LAST_PORT),
         reserved_ports=tuple(int(port) for port in ports.split(",") if port.isdigit()),
