@@ -245,6 +245,7 @@ SPOKEN: dict[tuple[str, ...], list[str]] = {
     ("cluster", "events"): [],
     ("cluster", "fleet", "start"): [],
     ("network", "show"): [],
+    ("doctor",): [],
     ("workloads", "list"): [],
     ("workloads", "show"): ["bert-large"],
     ("plan",): ["llama3-8b", "--suggest"],
@@ -262,7 +263,7 @@ LINES: dict[tuple[str, ...], list[str]] = {("logs",): ["spoken"]}
 # they are tested.
 ELSEWHERE = {
     ("ssh",), ("results",), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"), ("sandbox", "down"),
-    ("network", "create"), ("network", "delete"), ("parallel", "import"),
+    ("init",), ("network", "create"), ("network", "delete"), ("parallel", "import"),
 }  # fmt: skip
 
 
