@@ -126,5 +126,5 @@ LOOKS: tuple[tuple[str, str, Look], ...] = (
     ("EFS file systems", "efs", elastic),
     ("log groups", "logs", log_groups),
     ("hosted zones", "route53", hosted_zones),
-    ("roles", "iam", roles),
+    ("roles below /parallelcluster/", "iam", roles),
 )

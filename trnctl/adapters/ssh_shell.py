@@ -49,7 +49,7 @@ def session_manager_proxy(region: str, profile: str | None = None) -> str:
     """
     words = ["aws", "ssm", "start-session", "--target", "%h", "--document-name", "AWS-StartSSHSession"]
     words += ["--parameters", "portNumber=%p", "--region", region]
-    return shlex.join(words + (["--profile", profile] if profile else [])).replace("'%h'", "%h")
+    return shlex.join(words + (["--profile", profile] if profile else []))
 
 
 class SshShell:
@@ -222,7 +222,7 @@ _LOSSES = (
         r"|Connection timed out during banner",
         "it did not answer in time: the security group does not let this machine in, or the instance is stopped",
         "Check head_node.ssh_from in trnctl.yaml against the address of this machine (it may have changed), or set"
-        " head_node.ssm: true to go through Session Manager.",
+        " head_node.ssm: true without ssh_from to go through Session Manager.",
     ),
     _Loss(
         r".*(session-manager-plugin|SessionManagerPlugin) (is )?not found|.*aws: (command )?not found",
