@@ -311,3 +311,9 @@ def test_a_stack_of_that_name_that_is_no_network_is_left_alone(world: World) -> 
 def test_a_reservation_decides_the_zone(world: World) -> None:
     world.account.held = [held("us-west-2d", 4)]
     assert plan_network(WISH, "us-west-2", world.account).zone == "us-west-2d"
+
+
+@pytest.mark.parametrize("name", ["", "a b", "1st", "x" * 129, "net\n", "ü"])
+def test_what_cannot_name_a_stack_is_a_usage_error(world: World, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a stack"):
+        plan_network(NetworkWish({"trn1.32xlarge": 1}, name=name), "us-west-2", world.account)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from trnctl.actions.network import elsewhere
+from trnctl.actions.network import DEFAULT_NODES, elsewhere
 from trnctl.errors import RefusedError, UsageError
 from trnctl.ports import Account, KeyPair, NetworkStack, Reservation, Subnet, Vpc
 from trnctl.render.cluster_file import Draft
 
-DEFAULT_NAME, DEFAULT_TYPE, DEFAULT_NODES = "ultra1", "trn1.32xlarge", 16
+DEFAULT_NAME = "ultra1"
 
 
 @dataclass(frozen=True)

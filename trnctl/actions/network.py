@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trnctl import __version__
 from trnctl.actions.create import failure
 from trnctl.actions.stack import Progress, watch
-from trnctl.errors import LeftoverError, NotFoundError, RefusedError
+from trnctl.errors import LeftoverError, NotFoundError, RefusedError, UsageError
 from trnctl.plan.network import NetworkLayout, addresses_per_node, choose_zone, lay_out
 from trnctl.ports import Account, NetworkStack, Phase, Resource, Services, Subnet
 from trnctl.render.network import network_template
@@ -19,6 +20,7 @@ DEFAULT_NAME = "trnctl-network"
 DEFAULT_CIDR = "10.0.0.0/16"
 DEFAULT_TYPE = "trn1.32xlarge"
 DEFAULT_NODES = 16
+_STACK_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,127}")
 # A NAT gateway takes some two minutes, all else seconds; deletion waits for the gateway's interface.
 _LIMIT_S = 20 * 60
 COSTS = (
@@ -74,7 +76,12 @@ def fleet_of(spec: ClusterSpec) -> dict[str, int]:
 
 
 def plan_network(wish: NetworkWish, region: str, account: Account) -> NetworkPlan:
-    """The plan. RefusedError when no zone offers the types, the CIDR is too small, or a stack is in the way."""
+    """The plan. RefusedError when no zone offers the types, the CIDR is too small, or a stack is in the way;
+    UsageError for a name or a CIDR that AWS does not take."""
+    if not _STACK_NAME.fullmatch(wish.name):
+        raise UsageError(
+            f"{wish.name!r} cannot name a stack", remedy="use letters, digits and hyphens, a letter first: --name"
+        )
     standing = next((one.phase for one in account.networks() if one.name == wish.name), None)
     if standing in {"deleting", "delete-failed"}:
         raise RefusedError(

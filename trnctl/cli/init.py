@@ -31,7 +31,8 @@ def init(
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask: take the best choice for each.")] = False,
 ) -> None:
     """Write a commented trnctl.yaml: asks, or takes options; looks up what fits; never overwrites a file."""
-    from trnctl.actions.init import DEFAULT_TYPE, Answers, complete, look_up
+    from trnctl.actions.init import Answers, complete, look_up
+    from trnctl.actions.network import DEFAULT_TYPE
     from trnctl.cli import init_screens as screens
     from trnctl.cli.files import local_keys, write_new
     from trnctl.cli.output import Screen

@@ -53,11 +53,12 @@ def region_of(screen: Screen, session: Session, *, yes: bool) -> str:
 
 def ask_size(screen: Screen, said: Answers) -> Answers:
     """Name, type and size, where no option has said them."""
-    from trnctl.actions import init
+    from trnctl.actions.init import DEFAULT_NAME
+    from trnctl.actions.network import DEFAULT_TYPE
     from trnctl.specs import rules
 
-    name = said.name or ask(screen, "Name of the cluster", init.DEFAULT_NAME, _by_rule(rules.CLUSTER_NAME))
-    kind = said.instance_type or ask(screen, "Instance type", init.DEFAULT_TYPE, _by_rule(rules.INSTANCE_TYPE))
+    name = said.name or ask(screen, "Name of the cluster", DEFAULT_NAME, _by_rule(rules.CLUSTER_NAME))
+    kind = said.instance_type or ask(screen, "Instance type", DEFAULT_TYPE, _by_rule(rules.INSTANCE_TYPE))
     return replace(said, name=name, instance_type=kind)
 
 
@@ -93,15 +94,16 @@ def ask_rest(screen: Screen, said: Answers, found: Choices) -> Answers:
 
 def _ask_capacity(screen: Screen, said: Answers, found: Choices) -> Answers:
     """On demand, or out of a reservation; and how many nodes."""
-    from trnctl.actions import init
+    from trnctl.actions.init import reservation_choices
+    from trnctl.actions.network import DEFAULT_NODES
 
-    held = init.reservation_choices(found)
+    held = reservation_choices(found)
     if said.reservation is None and held:
         rows = [("on-demand", "as they are wanted"), *((one.id, _reservation_words(one)) for one in held)]
         chosen = choose(screen, "Capacity", rows)
         said = replace(said, reservation=None if chosen == "on-demand" else chosen)
     if said.max_nodes is None:
-        total = next((one.total for one in held if one.id == said.reservation), init.DEFAULT_NODES)
+        total = next((one.total for one in held if one.id == said.reservation), DEFAULT_NODES)
         said = replace(said, max_nodes=int(ask(screen, "Most nodes at once", str(total), _no_count)))
     return said
 
