@@ -302,6 +302,16 @@ def test_of_several_networks_one_must_be_named(world: World) -> None:
         chosen_network("third", "us-west-2", world.account)
 
 
+def test_a_network_that_failed_to_be_made_can_be_deleted(world: World) -> None:
+    world.account.create_fails = "No."
+    with pytest.raises(ToolError):
+        made(world)
+    network = chosen_network(None, "us-west-2", world.account)
+    assert network.stack.phase == "create-failed"
+    check_empty(network, world.account)
+    assert [step.phase for step in delete_network(network, world.services())][-1] is None
+
+
 def test_a_stack_of_that_name_that_is_no_network_is_left_alone(world: World) -> None:
     world.cloud.has_cluster("trnctl-network")
     with pytest.raises(CloudError, match="a stack trnctl-network already"):

@@ -51,7 +51,7 @@ class BotoAccount:
     def vpcs(self) -> list[Vpc]:
         """All VPCs; DNS is two further questions for each, asked side by side."""
         found = self._list("ec2", "describe_vpcs", "Vpcs")
-        with ThreadPoolExecutor(max_workers=8) as pool:
+        with ThreadPoolExecutor(max_workers=4) as pool:  # other questions share the client's ten connections
             return list(pool.map(lambda item: vpc_of(item, dns=self._has_dns(item["VpcId"])), found))
 
     def subnets(self) -> list[Subnet]:
