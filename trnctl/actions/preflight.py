@@ -122,14 +122,14 @@ def of_cluster(
 
 
 def refuse(preflight: Preflight, cluster: str) -> None:
-    """RefusedError with all findings when preflight found an error."""
+    """RefusedError with the errors when preflight found any."""
     errors = preflight.errors
     if errors:
         count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
         raise RefusedError(
             f"preflight refused {cluster}: {count}, so nothing was made or changed",
             remedy="mend them, or pass --suppress CODE for what you know to be right",
-            findings=preflight.findings,
+            findings=errors,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from trnctl.sandbox.aws import capacity, gaps, hooks, lustre, models, networks, quotas
+from trnctl.sandbox.aws import capacity, gaps, hooks, lustre, models, networks, permissions, quotas
 from trnctl.sandbox.aws.account import EmulatedAccount
 from trnctl.sandbox.aws.backends import Backends, empty_account
 from trnctl.sandbox.aws.boots import Boots
@@ -46,6 +46,7 @@ def assemble(
     networks.install()
     capacity.install()
     quotas.install()
+    permissions.install()
     gone = hooks.aside(machines.delete_file_system)
     lustre.install(gone)
     hooks.install_file_systems(gone)
