@@ -39,6 +39,7 @@ exec(os.environ.get("STAND_IN", ""))
 """
 _SCONTROL = """\
 case $* in
+requeue*) echo "$*" >>"$SEEN.requeued" ;;
 *hostnames*) printf 'n-1\\nn-2\\n' ;;
 *) [ -n "$NO_ADDRESS" ] || printf 'NodeName=n-1 Arch=x86_64 NodeAddr=%s NodeHostName=n-1\\n' "${ADDRESS-10.0.1.12}" ;;
 esac
@@ -48,8 +49,9 @@ echo "$*" >>"$SEEN.sysctl"
 [ "$1" != -n ] || echo 44000
 [ "$1" = -n ] || [ -z "$NO_RIGHT" ]
 """
-# The jobs that live, in the form that cache.py asks for.
+# The jobs that live, in the form that cache.py asks for; the job's nodes that are down.
 _SQUEUE = 'printf "%s" "$JOBS"'
+_SINFO = 'printf "%s" "$LOST"'
 _COMPILER = """\
 echo "$*" >>"$SEEN.compiler"
 case $1 in --*) shift ;; esac
@@ -142,7 +144,13 @@ def make_job_folder(
     tools.mkdir()
     for name, text in (("srun", _SRUN), ("torchrun", _TORCHRUN)):
         (tools / name).write_text(f"#!{sys.executable}\n{text}")
-    shells = (("scontrol", _SCONTROL), ("sysctl", _SYSCTL), ("neuron_parallel_compile", _COMPILER), ("squeue", _SQUEUE))
+    shells = (
+        ("scontrol", _SCONTROL),
+        ("sysctl", _SYSCTL),
+        ("neuron_parallel_compile", _COMPILER),
+        ("squeue", _SQUEUE),
+        ("sinfo", _SINFO),
+    )
     for name, text in shells:
         (tools / name).write_text(f"#!/bin/sh\n{text}")
     (tools / "sudo").write_text('#!/bin/sh\nshift\nexec "$@"\n')

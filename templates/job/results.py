@@ -2,10 +2,10 @@
 
 Runs on a stage's first node, from the run's folder, where run.json lies beside it:
 
-    results.py begin STAGE         a stage begins (again)
+    results.py begin STAGE         a stage begins (again); exit code 3, with the reason on stdout, when it may not
     results.py end STAGE CODE [warned]
                                    it has ended, warned of the time limit or not: write ended/STAGE.json, results.json
-    results.py checkpoint          print the newest whole checkpoint, or nothing
+    results.py checkpoint          print the newest whole checkpoint, of this run or of the one that it starts from
     results.py                     write results.json
 
 Files are replaced in one step, so that a reader never sees half of one. A run that failed keeps what it reached. Needs
@@ -29,30 +29,56 @@ def main(folder, words):
     manifest = read_json(folder / "run.json", {})
     verb = words[0] if words else ""
     if verb == "checkpoint":
-        whole = [checkpoint for checkpoint in checkpoints(folder, manifest) if checkpoint["complete"]]
-        if whole:
-            print(folder / "checkpoints" / whole[-1]["name"])
+        newest = newest_checkpoint(folder, manifest) or manifest.get("from_checkpoint")
+        if newest:
+            print(newest)
         return
     if verb == "begin":
-        begin(folder, words[1])
+        refused = begin(folder, manifest, words[1])
+        if refused:
+            print(refused)
+            sys.exit(3)
         return
     if verb == "end":
         end(folder, words[1], int(words[2]), "warned" in words[3:])
     write_json(folder / "results.json", results(folder, manifest))
 
 
-def begin(folder, stage):
-    """Note the start of an attempt. One that was cut off, as by a lost node, ended when its log was last written."""
+def begin(folder, manifest, stage):
+    """Note the start of an attempt, and say why it may not go on, if it may not. One that was cut off, as by a lost
+    node, ended when its log was last written."""
     attempts = attempts_of(folder, stage)
     if attempts and attempts[-1]["ended"] is None:
         last_words = [log.stat().st_mtime for log in (folder / "logs" / stage).glob("node-*.log")]
         attempts[-1]["ended"] = max([*last_words, attempts[-1]["started"]])
-    attempts.append({"started": now().timestamp(), "ended": None, "exit_code": None})
-    write_json(folder / "logs" / stage / "attempts.json", attempts)
+    newest = newest_checkpoint(folder, manifest) if stage == "train" else None
+    attempt = {"started": now().timestamp(), "ended": None, "exit_code": None}
+    attempt.update(job=os.environ.get("SLURM_JOB_ID", ""), node_list=os.environ.get("SLURM_JOB_NODELIST", ""))
+    attempt["checkpoint"] = newest.name if newest else None
+    refused = too_often(manifest, stage, attempts, attempt)
+    if refused:
+        attempt["refused"] = refused
+    write_json(folder / "logs" / stage / "attempts.json", [*attempts, attempt])
+    return refused
+
+
+def too_often(manifest, stage, attempts, attempt):
+    """Why a job may not start again: it has too often, or gets no further. A job that a person submits counts anew."""
+    bounds = manifest.get("restarts") or {}
+    own = [one for one in attempts if one.get("job") == attempt["job"]]
+    if bounds.get("most") is not None and len(own) > bounds["most"]:
+        return "it has started again {} times, which is the most that run.json allows".format(bounds["most"])
+    idle = bounds.get("without_progress") if stage == "train" else None
+    since = [one for one in own if one.get("checkpoint") == attempt["checkpoint"]]
+    if idle is not None and len(since) > idle:
+        start = "from {}".format(attempt["checkpoint"]) if attempt["checkpoint"] else "from its beginning"
+        return f"it has started {len(since)} times {start} and reached no checkpoint after it"
+    return None
 
 
 def attempts_of(folder, stage):
-    """The attempts of a stage, oldest first: started and ended in seconds since 1970, exit_code."""
+    """The attempts of a stage, oldest first: started and ended in seconds since 1970, exit_code, the job, and the
+    newest whole checkpoint at its start."""
     return read_json(folder / "logs" / stage / "attempts.json", [])
 
 
@@ -72,6 +98,8 @@ def end(folder, stage, code, warned):
         "node_list": os.environ.get("SLURM_JOB_NODELIST", ""),
         "job": os.environ.get("SLURM_JOB_ID", ""),
     }
+    if attempts and attempts[-1].get("refused"):
+        record["reason"] = attempts[-1]["refused"]
     if stage == "compile":
         record["failed_graphs"] = read_json(folder / "logs" / stage / "failed-graphs.json", [])
     write_json(folder / "ended" / (stage + ".json"), record)
@@ -166,6 +194,12 @@ def checkpoints(folder, manifest):
         }
         for path in sorted(found, key=lambda path: (last_number(path.name), path.stat().st_mtime))
     ]
+
+
+def newest_checkpoint(folder, manifest):
+    """The path of the newest whole checkpoint; None without one."""
+    whole = [checkpoint for checkpoint in checkpoints(folder, manifest) if checkpoint["complete"]]
+    return folder / "checkpoints" / whole[-1]["name"] if whole else None
 
 
 def elapsed(folder, stage):

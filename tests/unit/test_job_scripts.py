@@ -134,6 +134,48 @@ def test_a_run_that_starts_again_goes_on_from_its_newest_whole_checkpoint(job: J
     assert job.record("results.json")["restarts"] == 1
 
 
+def test_a_run_without_a_checkpoint_starts_from_that_of_another_run(job: JobFolder) -> None:
+    manifest = job.record("run.json")
+    (job.folder / "run.json").write_text(json.dumps({**manifest, "from_checkpoint": "/fsx/other/ckpt_5.pt"}))
+    job.run("train")
+    assert job.seen()["argv"][-1] == "/fsx/other/ckpt_5.pt"
+    checkpoint(job, "ckpt_10.pt")
+    job.run("train")
+    assert job.seen()["argv"][-1] == f"{job.folder}/checkpoints/ckpt_10.pt", "its own is newer"
+
+
+@pytest.mark.parametrize(("lost", "requeued"), [("n-2\n", True), ("", False)])
+def test_a_job_that_lost_a_node_waits_for_nodes_again(job: JobFolder, lost: str, requeued: bool) -> None:
+    code, said = job.run("train", STAND_IN="sys.exit(9)", LOST=lost)
+    asked = job.mount / "seen.json.requeued"
+    assert code == 9
+    assert (asked.exists() and asked.read_text()) == ("requeue 7\n" if requeued else False)
+    assert ("lost n-2: the job waits for nodes again" in said) is requeued
+
+
+def test_a_run_that_gets_no_further_stops_with_the_reason(job: JobFolder) -> None:
+    checkpoint(job, "ckpt_10.pt")
+    assert [job.run("train", STAND_IN="sys.exit(9)")[0] for _ in range(3)] == [9, 9, 9]
+    code, said = job.run("train", STAND_IN="sys.exit(9)")
+    reason = "it has started 3 times from ckpt_10.pt and reached no checkpoint after it"
+    assert (code, f"the stage does not start again: {reason}" in said) == (75, True)
+    assert job.record("ended/train.json")["reason"] == reason
+    assert job.run("train", SLURM_JOB_ID="8")[0] == 0, "a job that a person has submitted counts anew"
+
+
+def test_the_restarts_of_a_run_that_gets_further_are_bounded_too(tmp_path: Path) -> None:
+    job = make_job_folder(tmp_path)
+    manifest = job.record("run.json")
+    assert manifest["restarts"] == {"most": 5, "without_progress": 2}
+    (job.folder / "run.json").write_text(json.dumps({**manifest, "restarts": {"most": 1, "without_progress": 2}}))
+    for step in (10, 20):
+        checkpoint(job, f"ckpt_{step}.pt")
+        assert job.run("train", STAND_IN="sys.exit(9)")[0] == 9
+    checkpoint(job, "ckpt_30.pt")
+    code, said = job.run("train")
+    assert (code, "it has started again 1 times, which is the most that run.json allows" in said) == (75, True)
+
+
 def signalled(job: JobFolder, number: int, stand_in: str) -> tuple[int, str]:
     """Run training, and send a signal to the batch script alone once its worker has said that it is up."""
     process = job.start("train", STAND_IN=stand_in)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trnctl.actions.submit import head_of
 from trnctl.errors import NotFoundError, RefusedError, UsageError
-from trnctl.ports import JobQueue, QueuePicture, RunRecord, Services
+from trnctl.ports import JobQueue, QueuePicture, Resumed, RunRecord, Services
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,9 @@ def cancel(opened: OpenCluster, name: str) -> tuple[RunRecord, Sequence[str]]:
     """Cancel a run's jobs; which of them were alive."""
     _, record = find_run(opened, name)
     return record, opened.queue().cancel(record.run, opened.runs_folder)
+
+
+def resume(opened: OpenCluster, name: str, *, hold: bool = False) -> Resumed:
+    """Let a run that ended before its last step go on, in its own folder."""
+    _, record = find_run(opened, name)
+    return opened.queue().resume(record.run, opened.runs_folder, hold=hold)
