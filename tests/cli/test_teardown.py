@@ -27,7 +27,9 @@ def test_runs_are_cancelled_when_told_and_kept_storage_goes_at_a_second_teardown
     account("cluster", "create", "-y", timeout=120)
     account("submit", "bert-large", "-N", "2", "--hold", "--name", "alive")
     assert "ultra1 is at work: alive" in account("teardown", "--keep-storage", "-y", code=3).talk
-    kept = account.json("teardown", "--keep-storage", "--cancel-runs", "-y", timeout=120)
+    ended = account("teardown", "--keep-storage", "--cancel-runs", "-y", "-o", "json", timeout=120)
+    assert "keeps fs-" in ended.talk
+    kept = ended.json
     assert any("run alive" in one for one in kept["deleted"])
     assert kept["left"] == []
     (system,) = [one for one in kept["kept"] if "fs-" in one]

@@ -151,8 +151,8 @@ def events(screen: Screen, found: Sequence[StackEvent]) -> None:
             screen.out.print(Text(f"       {one.reason}", style="dim"), overflow="fold")
 
 
-def teardown_plan(screen: Screen, plan: TeardownPlan, notice: str) -> None:
-    """What goes and what stays, before anything is asked."""
+def teardown_plan(screen: Screen, plan: TeardownPlan, notice: str, *, delete_storage: bool | None) -> None:
+    """What goes and what stays, before anything is asked; `delete_storage` is None where that is still to be said."""
     screen.notice(notice)
     if plan.stack is None:
         screen.say(f"The stack of {plan.cluster} is gone already.")
@@ -161,10 +161,12 @@ def teardown_plan(screen: Screen, plan: TeardownPlan, notice: str) -> None:
         if plan.resources:
             parts.append(plural(plan.resources, "resource"))
         screen.say(f"This will delete {plan.cluster}: {', '.join(parts)}.")
-    for one in plan.lost:
+    gone, kept = (plan.lost + plan.kept, ()) if delete_storage else (plan.lost, plan.kept)
+    for one in gone:
         screen.say(f"  deletes  {one.id} ({one.kind}, {gib(one.gib)}) and its data", style="yellow")
-    for one in plan.kept:
-        screen.say(f"  would keep  {one.id} ({one.kind}, {gib(one.gib)}), which goes on costing")
+    word = "keeps" if delete_storage is False else "would keep"
+    for one in kept:
+        screen.say(f"  {word}  {one.id} ({one.kind}, {gib(one.gib)}), which goes on costing")
     if plan.unseen:
         screen.say(f"  ! its runs cannot be seen: {plan.unseen}", style="yellow")
     elif plan.stack is not None and not plan.runs:
