@@ -8,6 +8,7 @@ import pytest
 
 from trnctl.errors import CloudError
 from trnctl.ports import NETWORK_TAG, Account
+from trnctl.ports.survey import Wanted
 
 TYPE = "trn1.32xlarge"
 
@@ -55,6 +56,23 @@ class AccountContract:
         assert found[private].zone == "us-west-2d"
         assert found[private].free > 200
         assert {one.id: one.dns for one in bench.account.vpcs()}[found[public].vpc]
+
+    def test_a_survey_finds_what_is_named_and_there(self, bench: AccountBench) -> None:
+        public, private = bench.has_network()
+        bench.has_key("new", "ed25519")
+        gone = "subnet-0aa11bb22cc33dd99"
+        seen = bench.account.survey(Wanted("demo", (public, private, gone), (TYPE, "no.such"), key="new"))
+        assert set(seen.subnets) == {public, private}
+        assert seen.subnets[private].way_out == "nat"
+        assert (seen.zones[TYPE], seen.zones["no.such"]) == (("us-west-2b", "us-west-2d"), ())
+        assert seen.dns == {seen.subnets[public].vpc: True}
+        assert seen.keys["new"].kind == "ed25519"
+        assert seen.refused == {}
+        assert seen.kept == ()
+
+    def test_a_survey_does_not_find_what_is_not_there(self, bench: AccountBench) -> None:
+        seen = bench.account.survey(Wanted("demo", ("subnet-0aa11bb22cc33dd99",), key="nobody"))
+        assert (seen.subnets, seen.keys, seen.dns, seen.refused) == ({}, {}, {}, {})
 
     def test_key_pairs_have_their_kinds(self, bench: AccountBench) -> None:
         bench.has_key("new", "ed25519")

@@ -86,7 +86,7 @@ def of_text(
     if services is not None and verdict.config is not None and not left:
         doors = services(verdict.config.region)
         more, asked = _online(verdict, text, cluster or "preflight", file, doors)
-        found, checks = _merged(found, more), checks + asked
+        found, checks = _merged(found, [_of_no_cluster_file(one) for one in more]), checks + asked
     return Preflight(without(found, suppressed), checks, _used(found, suppressed))
 
 
@@ -149,6 +149,13 @@ def _online(
         return report.findings, checks
     dry = [replace(one, file=one.file or file) for one in doors.provisioner.check(cluster, document)]
     return [*report.findings, *dry], checks + 1
+
+
+def _of_no_cluster_file(finding: Finding) -> Finding:
+    """A remedy that does not speak of `trnctl.yaml`, where there is none."""
+    if "trnctl.yaml" not in finding.remedy:
+        return finding
+    return replace(finding, remedy="Change in the file what it names.")
 
 
 def _merged(ours: list[Finding], more: list[Finding]) -> list[Finding]:

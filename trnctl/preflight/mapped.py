@@ -77,7 +77,7 @@ def _moved(finding: Finding, root: Place, file: str) -> Finding:
         best = next((place for place in options if place), options[-1])
         line = best.line if best else _nearest(best, root).line
         return replace(finding, path=best.path, file=file, line=line, column=best.column if best else None)
-    evidence = finding.evidence or f"of the rendered configuration: {finding.path}"
+    evidence = finding.evidence or (f"of the rendered configuration: {finding.path}" if finding.path else "")
     return replace(finding, file=file, line=root.line, column=None, evidence=evidence)
 
 
