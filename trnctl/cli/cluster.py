@@ -72,7 +72,8 @@ def create(context: typer.Context, yes: Yes = False, suppress: Suppress = None) 
     screen = Screen(session)
     screens.create_plan(screen, plan, services.notice)
     if plan.asks:
-        preflight_screens.before(screen, session, services, suppress or [])
+        # What is left of a creation that failed holds the name: ParallelCluster's dry run would refuse it.
+        preflight_screens.before(screen, session, services, suppress or [], stands=plan.standing is not None)
         screen.confirm("Create it?", yes=yes)
     last = follow_stack(screen, carry_out(plan, services), "trnctl status shows it; trnctl cluster create goes on")
     screens.created(screen, plan, last)
