@@ -61,8 +61,8 @@ class NetworkPlan:
         return self.standing in {None, "create-failed"}
 
     @property
-    def costs(self) -> tuple[str, ...]:
-        """What it costs, in sentences: what is not known is said to be unknown."""
+    def costs(self) -> tuple[str, str]:
+        """What costs, and what does not, each in a sentence; a price that is not known is said to be unknown."""
         return (COSTS, _FREE)
 
 

@@ -32,8 +32,8 @@ def create_plan(screen: Screen, plan: NetworkPlan, notice: str) -> None:
     if plan.others:
         screen.field("zones", f"{', '.join(plan.others)} would do as well: --zone", indent="  ", style="dim")
     screen.say()
-    for sentence in plan.costs:
-        screen.field("cost", f"{sentence}.", indent="  ")
+    for word, sentence in zip(("costs", ""), plan.costs, strict=True):
+        screen.field(word, f"{sentence}.", indent="  ")
     if plan.standing == "create-failed":
         screen.say(f"  ! a stack named {wish.name} that failed to be created is deleted first", style="yellow")
     elif plan.standing is not None:
