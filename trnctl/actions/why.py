@@ -12,7 +12,7 @@ from trnctl.actions.runs import OpenCluster
 from trnctl.codes import Code, explained
 from trnctl.diagnose.evidence import Facts, Origin
 from trnctl.diagnose.judge import Diagnosis, fill, judge
-from trnctl.diagnose.scan import Scanner
+from trnctl.diagnose.scan import Probes, Scanner
 from trnctl.diagnose.signatures import Signature, Signatures, load_signatures
 from trnctl.errors import CloudError, NotFoundError, RunFailed, ToolError, TrnctlError
 from trnctl.ports import Gathered, Instance, Observed, Services, StackEvent
@@ -153,7 +153,7 @@ def _of_row(row: Code) -> Explanation:
 
 def _judged(saved: Iterable[Saved], facts: Facts, since: str = "") -> Diagnosis:
     signatures = known()
-    scanner = Scanner(signatures)
+    scanner = Scanner(Probes(signatures))
     for origin, chunks in saved:
         scanner.read(chunks, origin)
     return judge(scanner.scan, signatures, facts, since)

@@ -36,6 +36,17 @@ class Probe:
     sources: frozenset[str] = frozenset()
 
 
+class Probes:
+    """All patterns, compiled once, and which of them each plain piece may lead to."""
+
+    def __init__(self, known: Signatures) -> None:
+        self.all = tuple(_probes(known))
+        self.pieces: dict[bytes, list[int]] = {}
+        for number, probe in enumerate(self.all):
+            for piece in pieces(probe.regex.pattern):
+                self.pieces.setdefault(piece, []).append(number)
+
+
 @dataclass
 class Scan:
     """All that was hit so far: by probe, over every file."""
@@ -48,12 +59,9 @@ class Scan:
 class Scanner:
     """Feed it files; `scan` holds what they had."""
 
-    def __init__(self, known: Signatures) -> None:
-        self.scan = Scan(tuple(_probes(known)))
-        self._pieces: dict[bytes, list[int]] = {}
-        for number, probe in enumerate(self.scan.probes):
-            for piece in pieces(probe.regex.pattern):
-                self._pieces.setdefault(piece, []).append(number)
+    def __init__(self, probes: Probes) -> None:
+        self.scan = Scan(probes.all)
+        self._pieces = probes.pieces
         self._known: set[bytes] = set()
         self._telling: dict[bytes, tuple[int, ...]] = {}
 

@@ -122,7 +122,7 @@ def load_signatures(texts: Mapping[str, str]) -> Signatures:
         for entry in content.get("signatures", ()):
             try:
                 signatures.append(_signature(entry, family))
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, TypeError, ValueError, re.error) as error:
                 raise ValueError(f"{name}: {entry.get('code', entry)}: {error}") from error
     _check_whole(signatures)
     return Signatures(tuple(signatures), tuple(facts))

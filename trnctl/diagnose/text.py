@@ -14,7 +14,7 @@ _WRITERS = (
     re.compile(rf"^(?:\S+ +){{0,4}}?\[?(?P<node>{_NODE}|node[-_ ]?\d+)\]?(?=[:\s]|$)", re.IGNORECASE),
 )
 _STARTS_ANEW = re.compile(
-    r"""\s*(?:\[?\d{4}-|\[?\d\d:\d\d|\[|\{|\}|"|<\d+>|[|]|\#|-\s|[A-Z][a-z]{2}\s+\d+\s|(?:ERROR|WARN|INFO|FATAL|DEBUG)\b"""
+    r"""\s*(?:\[?\d{4}-|\[?\d\d:\d\d|\[(?:\d|\w+\])|\{|\}|"\w+"\s*:|<\d+>|[|]|\#|-\s|[A-Z][a-z]{2}\s+\d+\s|(?:ERROR|WARN|INFO|FATAL|DEBUG)\b"""
     r"""|Traceback\b|\w+:\s\S+\s|[A-Za-z]+=|\w+Error\b|$)"""
 )
 EVIDENCE_WIDTH = 240

@@ -1,0 +1,128 @@
+"""A stream is read in bounded memory, the same however it is cut, and quickly where lines are alike."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.diagnosing import codes, diagnosed, diagnosed_all, probes, signatures
+from trnctl.diagnose.evidence import Origin
+from trnctl.diagnose.judge import Diagnosis, judge
+from trnctl.diagnose.literals import SHORTEST, pieces, shape
+from trnctl.diagnose.scan import MOST_HITS, Scanner
+
+LINE = b"2026-10-01 09:12:01,%03d - [slurm_plugin.clustermgtd:main] - INFO - step %d, node trn1-dy-t32-%d\n"
+NEEDLE = (
+    b"2026-10-01 09:12:02,001 - ERROR - You have requested more vCPU capacity than your current vCPU limit of 128\n"
+)
+
+
+def log(megabytes: int) -> Iterator[bytes]:
+    """A log of many lines that are alike, a line that matters in its middle."""
+    block = b"".join(LINE % (number % 1000, number, number % 16) for number in range(10_000))
+    count = megabytes * 1_000_000 // len(block)
+    for number in range(count):
+        yield block
+        if number == count // 2:
+            yield NEEDLE
+
+
+def read(chunks: Iterator[bytes]) -> Diagnosis:
+    """The diagnosis of a stream."""
+    scanner = Scanner(probes())
+    scanner.read(chunks, Origin(file="big.log"))
+    return judge(scanner.scan, signatures())
+
+
+def test_a_long_log_is_read_in_bounded_memory() -> None:
+    tracemalloc.start()
+    try:
+        found = read(log(20))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert codes(found) == ["vcpu-limit"]
+    assert peak < 16_000_000, "20 MB of log must not be held"
+
+
+def test_a_long_log_is_read_quickly() -> None:
+    began = time.perf_counter()
+    found = read(log(30))
+    took = time.perf_counter() - began
+    assert found.seen[0].size > 29_000_000
+    assert took < 4, f"30 MB took {took:.1f} s; a quiet machine reads some 100 MB a second"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=30))
+def test_where_a_stream_is_cut_changes_nothing(sizes: list[int]) -> None:
+    whole = b"".join([*(LINE % (n, n, n) for n in range(20)), NEEDLE, *(LINE % (n, n, n) for n in range(20))])
+    chunks, at = [], 0
+    for size in sizes:
+        chunks.append(whole[at : at + size])
+        at += size
+    cut, uncut = read(iter([*chunks, whole[at:]])), read(iter([whole]))
+    assert cut.findings == uncut.findings
+    assert cut.findings[0].line == 21
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=3000))
+def test_any_bytes_are_read(data: bytes) -> None:
+    assert read(iter([data])).seen[0].size == len(data)
+
+
+def test_a_flood_of_one_line_is_one_finding() -> None:
+    found = diagnosed("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7\n" * 5000)
+    assert codes(found) == ["apt-lock"]
+
+
+def test_a_node_that_speaks_in_another_file_is_heard_after_a_flood() -> None:
+    flood = "Timeout waiting for RX (waited 120 sec) - retrying\n" * (3 * MOST_HITS)
+    found = diagnosed_all({"a.log": flood, "b.log": "trn1-dy-t32-4: NEURON_HW_ERR=SRAM_UNCORRECTABLE_ERROR nd-id=1"})
+    assert codes(found) == ["neuron-hw-error"]
+    assert found.findings[0].node == "trn1-dy-t32-4"
+
+
+def test_a_line_without_an_end_is_quoted_in_part() -> None:
+    found = diagnosed("x" * 3_000_000 + " InsufficientInstanceCapacity " + "y" * 1000)
+    assert codes(found) == ["insufficient-capacity"]
+    assert len(found.findings[0].evidence) < 300
+
+
+def test_a_progress_bar_hides_nothing() -> None:
+    bar = "".join(f"\rcompiling {percent} %" for percent in range(100))
+    assert codes(diagnosed(f"{bar}\rneuronx-cc failed with -9\n")) == ["compile-host-oom"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("Kill task failed", (b"killtskil",)),
+        (r"limit of (?P<limit>\d+) vCPU", (b"limitovpu",)),
+        (r"(?:port|socket) in use|no such place", (b"inus", b"nosuhpl")),
+        (r"wait(?:ing)? for \w+ please", (b"wit",)),
+        (r"x?yz+[abc]token", (b"tokn",)),
+    ],
+)
+def test_the_pieces_of_a_pattern(pattern: str, found: tuple[bytes, ...]) -> None:
+    assert pieces(pattern) == found
+
+
+@pytest.mark.parametrize("pattern", [r"\d+", "a|waiting", "[a-z]+ [0-9]", "(?:no|waiting)?"])
+def test_a_pattern_without_a_piece_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match=f"no plain piece of {SHORTEST} characters"):
+        pieces(pattern)
+
+
+def test_lines_that_differ_in_numbers_have_one_shape() -> None:
+    lines = {shape(LINE % (n, n * 7919, n)) for n in range(100)} | {
+        shape(b"i-0abc 10.0.0.1"),
+        shape(b"i-9fed 10.0.9.7"),
+    }
+    assert len(lines) == 2
