@@ -266,6 +266,8 @@ def with_checkpoint(file, checkpoint):
 
 def newest_checkpoint(folder):
     """The path of a run's newest whole checkpoint, as its own script knows it; '' without one."""
+    if not (folder / "results.py").is_file():
+        return ""
     code, out, err = call([sys.executable, "-E", str(folder / "results.py"), "checkpoint"], 60)
     if code:
         raise Refused("no-checkpoint", f"The checkpoints of {folder.name} cannot be looked at.", err)
@@ -614,7 +616,7 @@ def on_disk(cache_url):
 def stages_to_do(folder, manifest):
     """The stages of a run that did not end well; the compile stage also when its graphs are no longer whole."""
     stages = []
-    for stage in manifest.get("stages", STAGES):
+    for stage in manifest.get("stages") or [one for one in STAGES if (folder / (one + ".sbatch")).is_file()]:
         ended = read_json(folder / "ended" / (stage + ".json")) or {}
         well = ended.get("exit_code") == 0
         if stage == "compile" and well and on_disk(manifest.get("cache")) and manifest.get("cache_shared", True):

@@ -101,15 +101,15 @@ def test_a_killed_compile_leaves_a_lock_that_is_found_explained_and_removed(clus
     failed = cluster("submit", "bert-large", "-N", "2", "--name", "killed", "-f", code=6, timeout=120)
     assert "at most 2 at a time" in failed.out
     cluster("sandbox", "fault", "clear")
-    (finding,) = [
-        one for one in cluster("cache", "verify", "-o", "json", code=3).json["findings"] if one["level"] == "error"
-    ]
-    assert finding["code"] == "cache-lock-stale"
-    (locked,) = [module for module in modules(cluster) if list(module.glob("*.lock"))]
-    assert locked.name in finding["message"]
+    found = cluster("cache", "verify", "-o", "json", code=3).json["findings"]
+    stale = [one["message"] for one in found if one["code"] == "cache-lock-stale"]
+    locked = [module for module in modules(cluster) if list(module.glob("*.lock"))]
+    assert 1 <= len(locked) == len(stale) <= GRAPHS
+    assert all(any(module.name in message for message in stale) for module in locked)
     answer = cluster("submit", "bert-large", "-N", "2", "--hold", "--name", "unlocks")
-    assert f"{locked.name} was locked by a compiler that no longer runs" in answer.talk
-    assert not list(locked.glob("*.lock"))
+    for module in locked:
+        assert f"{module.name} was locked by a compiler that no longer runs" in answer.talk
+        assert not list(module.glob("*.lock"))
     assert cluster("cache", "unlock").out == "there was no lock to remove\n"
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pytest
 
-from trnctl.errors import NotFoundError
+from trnctl.errors import NotFoundError, RefusedError
 from trnctl.ports import File, JobQueue, LogLine, RunOver, StageState, Submission
 
 
@@ -76,6 +76,22 @@ class JobQueueContract:
         [record] = bench.queue.observe(bench.runs_folder, run=run).runs
         assert record.ended["compile"]["exit_code"] == 7
         assert record.ended["train"]["state"] == "cancelled"
+
+    def test_a_run_that_failed_is_resumed_in_its_own_folder(self, bench: QueueBench) -> None:
+        run = new_run()
+        first = bench.queue.submit(bench.submission(run, compile_exit=7))
+        bench.settle(run)
+        resumed = bench.queue.resume(run, bench.runs_folder, hold=True)
+        assert (resumed.run, resumed.folder, resumed.checkpoint) == (run, first.folder, "")
+        assert list(resumed.jobs) == ["compile", "train"]
+        assert not set(resumed.jobs.values()) & set(first.jobs.values())
+        with pytest.raises(RefusedError, match="goes on"):
+            bench.queue.resume(run, bench.runs_folder)
+        bench.queue.cancel(run, bench.runs_folder)
+
+    def test_what_there_is_not_cannot_be_resumed(self, bench: QueueBench) -> None:
+        with pytest.raises(NotFoundError, match="nobody"):
+            bench.queue.resume("nobody", bench.runs_folder)
 
     def test_a_held_run_waits(self, bench: QueueBench) -> None:
         submission = replace(bench.submission(new_run()), hold=True)

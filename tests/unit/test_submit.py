@@ -129,3 +129,28 @@ def test_a_head_node_must_be_there_and_run() -> None:
     world.cloud.has_cluster("ultra1", "creating")
     with pytest.raises(RefusedError, match="creating"):
         head_of("ultra1", world.services())
+
+
+def test_the_head_node_is_asked_whether_the_graphs_are_cached() -> None:
+    made = plan(Wishes(nodes=4))
+    wish = made.submission.cache
+    assert wish is not None
+    assert (wish.url, wish.shared, wish.mode) == ("/fsx/trnctl/cache/trn1/2.31.1", True, "auto")
+    ((name, text),) = wish.without
+    without = json.loads(text)
+    assert (name, without["stages"], without["fingerprint"]) == ("run.json", ["train"], wish.fingerprint)
+    assert without["expected"]["compile_hours"] in {0, None}
+    queue = World().queue
+    assert queue.submit(made.submission).compile == "scheduled"
+    queue.cached.add(wish.fingerprint)
+    again = plan(Wishes(nodes=4, arguments={"lr": "0.1"}), run="second")
+    answer = queue.submit(again.submission)
+    assert (answer.compile, list(answer.jobs)) == ("cached", ["train"])
+    assert queue.submit(plan(Wishes(nodes=4, compile="force"), run="third").submission).compile == "scheduled"
+
+
+def test_a_recipe_that_cannot_start_from_a_checkpoint_is_not_told_to() -> None:
+    assert plan(Wishes(nodes=4, from_run="other")).submission.from_run == "other"
+    spec = replace(recipe(), checkpoint=replace(recipe().checkpoint, resume_arguments=()))
+    with pytest.raises(UsageError, match="does not say how"):
+        plan_submit(spec, example(), Wishes(nodes=4, from_run="other"), run="r", now=NOW, facts=Facts())

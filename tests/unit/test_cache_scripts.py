@@ -1,0 +1,147 @@
+"""cache.py and tend.py, the scripts that look after compile caches on the head node and in jobs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NODE = Path(__file__).parents[2] / "templates" / "node"
+VERSION = "neuronxcc-2.26.1+ab"
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Iterator[Any]:
+    """Both scripts as modules: `tend`, with `tend.cache`."""
+    for name in ("cache", "tend"):
+        spec = importlib.util.spec_from_file_location(name, NODE / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    yield sys.modules["tend"]
+    del sys.modules["cache"], sys.modules["tend"]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "trnctl/runs"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def cache_of(runs: Path) -> Path:
+    return runs.parent / "cache/trn1/2.31.1"
+
+
+def module(runs: Path, name: str, *files: str) -> str:
+    folder = cache_of(runs) / VERSION / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files or ("model.hlo_module.pb", "model.neff", "model.done"):
+        (folder / file).write_text("x" * 10)
+    return f"{VERSION}/{name}"
+
+
+def ledger(scripts: Any, runs: Path, name: str, *graphs: str, state: str = "complete") -> None:
+    scripts.cache.write_ledger(cache_of(runs), name, {"graphs": list(graphs), "state": state, "run": "r", "nodes": 4})
+
+
+def living(runs: Path, run: str, fingerprint: str) -> str:
+    (runs / run).mkdir()
+    manifest = {"cache": str(cache_of(runs)), "fingerprint": fingerprint}
+    (runs / run / "run.json").write_text(json.dumps(manifest))
+    return f"5\x1fPENDING\x1fN/A\x1fubuntu\x1ftrnctl:{run}:train\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "state"),
+    [
+        (("model.neff", "model.done"), "done"),
+        (("model.neff", "model.done", "model.log"), "done"),  # it failed once, and was compiled then
+        (("model.neff", "model.done", "model.hlo_module.pb.lock"), "locked"),
+        (("model.hlo.pb", "model.log"), "failed"),
+        (("model.hlo_module.pb",), "todo"),
+        (("model.neff",), "damaged"),
+        (("model.done",), "damaged"),
+    ],
+)
+def test_the_state_of_a_graph(scripts: Any, runs: Path, files: tuple[str, ...], state: str) -> None:
+    place = module(runs, "MODULE_1+a", *files)
+    assert scripts.cache.Module(cache_of(runs) / place).state == state
+    ledger(scripts, runs, "abc", place)
+    assert scripts.cache.verdict(str(cache_of(runs)), "abc")[0] is (state == "done")
+
+
+def test_an_empty_result_is_damaged_and_a_missing_folder_gone(scripts: Any, runs: Path) -> None:
+    place = module(runs, "MODULE_1+a")
+    (cache_of(runs) / place / "model.neff").write_text("")
+    ledger(scripts, runs, "abc", place, f"{VERSION}/MODULE_2+a")
+    whole, why = scripts.cache.verdict(str(cache_of(runs)), "abc")
+    assert not whole
+    assert (
+        why
+        == "2 of 2 graphs are not whole: MODULE_1+a is damaged: its model.neff or its model.done is missing, or empty"
+    )
+    (cache_of(runs) / place / "model.neff").write_text("x")
+    assert scripts.cache.verdict(str(cache_of(runs)), "abc")[1].endswith("MODULE_2+a is gone")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"graphs": 5}', '{"graphs": [], "state": "complete"}'])
+def test_a_ledger_that_says_nothing_proves_nothing(scripts: Any, runs: Path, text: str) -> None:
+    ledger(scripts, runs, "abc")
+    (cache_of(runs) / "ledger/abc.json").write_text(text)
+    assert scripts.cache.verdict(str(cache_of(runs)), "abc")[0] is False
+    assert scripts.cache.verdict("s3://bucket/cache", "abc")[0] is False
+    scripts.look({}, [runs], "")
+
+
+def test_look_tells_fingerprints_strays_and_locks(scripts: Any, runs: Path) -> None:
+    ledger(scripts, runs, "abc", module(runs, "MODULE_1+a"), module(runs, "MODULE_2+a", "model.neff", "x.lock"))
+    ledger(scripts, runs, "def", module(runs, "MODULE_3+a", "model.log"), state="partial")
+    module(runs, "MODULE_9+a")
+    answer = scripts.look({}, [runs], living(runs, "lives", "abc"))
+    states = {entry["fingerprint"]: (entry["state"], entry["used_by"]) for entry in answer["entries"]}
+    assert states == {"abc": ("locked", ["run lives (job 5)"]), "def": ("partial", [])}
+    assert (answer["strays"], answer["stray_bytes"]) == (1, 10)
+    assert answer["modules"] == {"done": 2, "locked": 1, "failed": 1}
+    (lock,) = answer["locks"]
+    assert (lock["graph"], lock["holder"]) == ("MODULE_2+a", ""), "a job that waits holds no lock"
+
+
+def test_prune_leaves_graphs_that_others_have_and_what_is_used(scripts: Any, runs: Path) -> None:
+    one, both, two = (module(runs, f"MODULE_{number}+a") for number in (1, 2, 3))
+    ledger(scripts, runs, "one", one, both)
+    ledger(scripts, runs, "two", both, two)
+    request = {"fingerprints": ["one", "two"], "strays": True}
+    answer = scripts.prune(request, [runs], living(runs, "lives", "two"))
+    assert answer["removed"] == ["one"]
+    assert answer["kept"] == [{"fingerprint": "two", "used_by": ["run lives (job 5)"]}]
+    assert answer["bytes"] == 10
+    there = [(cache_of(runs) / place).is_dir() for place in (one, both, two)]
+    assert there == [False, True, True]
+    assert scripts.prune(request, [runs], "")["removed"] == ["two"]
+    assert not list((cache_of(runs) / VERSION).iterdir())
+
+
+def test_a_ledger_cannot_lead_out_of_the_cache(scripts: Any, runs: Path) -> None:
+    outside = runs.parent / "MODULE_1+a"
+    outside.mkdir()
+    ledger(scripts, runs, "evil", "../../../MODULE_1+a", "ledger")
+    scripts.prune({"fingerprints": ["evil"]}, [runs], "")
+    assert outside.is_dir()
+    assert (cache_of(runs) / "ledger").is_dir()
+
+
+@pytest.mark.slow
+def test_ten_thousand_graphs_are_looked_at_in_two_seconds(scripts: Any, runs: Path) -> None:
+    ledger(scripts, runs, "abc", *(module(runs, f"MODULE_{number}+a") for number in range(10_000)))
+    began = time.monotonic()
+    answer = scripts.look({}, [runs], "")
+    assert time.monotonic() - began < 2
+    assert (answer["modules"], answer["entries"][0]["state"]) == ({"done": 10_000}, "complete")
