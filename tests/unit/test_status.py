@@ -96,6 +96,11 @@ def job(number: str, state: JobState, reason: str = "") -> Job:
         ({"compile": {"exit_code": 0}, "train": {"exit_code": 0}}, [], ("train", "completed", "")),
         ({"compile": {"exit_code": 0}, "train": {"exit_code": 9}}, [], ("train", "failed", "exit code 9")),
         (
+            {"train": {"exit_code": 75, "reason": "too often"}, "compile": {"exit_code": 0}},
+            [],
+            ("train", "failed", "too often"),
+        ),
+        (
             {"compile": {"exit_code": 1, "failed_graphs": [{"graph": "MODULE_12+ab", "log": "/l"}]}},
             [job("1", "failed")],
             ("compile", "failed", "graph MODULE_12+ab did not compile"),

@@ -242,6 +242,8 @@ def _stage_now(stage: str, job: Job | None, note: Mapping[str, object] | None) -
 
 def _why(note: Mapping[str, object]) -> str:
     """Why a stage failed, in words as far as its exit trap knows them."""
+    if note.get("reason"):
+        return str(note["reason"])
     graphs = [str(_mapping(one).get("graph")) for one in _list(note.get("failed_graphs"))]
     if len(graphs) == 1:
         return f"graph {graphs[0]} did not compile"
