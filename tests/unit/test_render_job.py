@@ -177,3 +177,20 @@ def test_percent_signs_of_a_folder_are_no_placeholders_of_slurm() -> None:
 )
 def test_where_the_code_lies(repository: str, path: str, folder: str) -> None:
     assert code_folder("/fsx", Source(repository, "0123456789abcdef", path)) == folder
+
+
+def test_a_recipe_may_name_a_cache_on_the_shared_file_system() -> None:
+    spec = replace(recipe(), environment={"NEURON_COMPILE_CACHE_URL": "{mount}/mine"})
+    made = files(workload=spec)
+    assert json.loads(made["run.json"].text)["cache"] == "/fsx/mine"
+    for script in (made["compile.sbatch"].text, made["train.sbatch"].text):
+        assert "\ncache=/fsx/mine\n" in script
+        assert "\n    NEURON_COMPILE_CACHE_URL=/fsx/mine\n" in script
+
+
+def test_a_graph_that_failed_once_is_compiled_again() -> None:
+    spec = replace(recipe(), environment={"NEURON_CC_FLAGS": "-O1"})
+    made = files(workload=spec)
+    assert "\n    'NEURON_CC_FLAGS=-O1 --retry_failed_compilation'\n" in made["compile.sbatch"].text
+    assert "\n    NEURON_CC_FLAGS=-O1\n" in made["train.sbatch"].text
+    assert "--retry_failed_compilation" in files(workload=replace(recipe(), environment={}))["compile.sbatch"].text

@@ -135,7 +135,7 @@ def place_of_cache(workload: WorkloadSpec, request: JobRequest) -> CachePlace:
         mount=request.mount,
         instance_type=request.instance_type,
         sdk=request.sdk,
-        recipe=workload.environment,
+        recipe={name: value.replace("{mount}", request.mount) for name, value in workload.environment.items()},
         environment=request.environment,
     )
 
