@@ -125,6 +125,17 @@ def test_roles_are_passed_to_ec2_and_lambda_alone() -> None:
     assert made["Resource"] == ["arn:aws:iam::*:role/parallelcluster/*"]
 
 
+@pytest.mark.parametrize(
+    ("prefix", "path"),
+    [(None, "/parallelcluster/*"), ("lab-", "/parallelcluster/*"), ("/lab/ml/", "/lab/ml/*"), ("/lab/ml-", "/lab/*")],
+)
+def test_roles_stand_where_the_resource_prefix_puts_them(prefix: str | None, path: str) -> None:
+    spec = spec_of(SIXTEEN)
+    made = statements(replace(spec, iam=replace(spec.iam, resource_prefix=prefix)))
+    assert made["IamRoles"]["Resource"] == [f"arn:aws:iam::*:role{path}"]
+    assert made["IamProfiles"]["Resource"] == [f"arn:aws:iam::*:instance-profile{path}"]
+
+
 def test_other_partitions() -> None:
     spec = replace(spec_of(SIXTEEN), region="us-gov-west-1")
     assert statements(spec)["PassRole"]["Resource"] == ["arn:aws-us-gov:iam::*:role/parallelcluster/*"]

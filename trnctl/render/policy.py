@@ -67,9 +67,10 @@ class _Names:
         return None if self.region == "*" else {"StringEquals": {"aws:RequestedRegion": self.region}}
 
     def roles(self, kind: str = "role") -> list[str]:
-        """ParallelCluster's roles (or instance profiles, policies): below its path, or as `resource_prefix` says."""
-        path = f"{self.prefix.strip('/')}*" if self.prefix else "parallelcluster/*"
-        return [self.arn("iam", f"{kind}/{path}", regional=False)]
+        """ParallelCluster's roles (or instance profiles): below its own path, or that of `resource_prefix`, which it
+        parts at the last slash; a prefix without one changes names only."""
+        path = self.prefix[: self.prefix.rfind("/") + 1] or "/parallelcluster/"
+        return [self.arn("iam", f"{kind}{path}*", regional=False)]
 
 
 def _allow(
