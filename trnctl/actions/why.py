@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
+from functools import cache
 
 from trnctl.actions.runs import OpenCluster
 from trnctl.codes import Code, explained
@@ -38,8 +39,9 @@ class Answer:
         return {"about": self.about, "name": self.name, "notes": list(self.notes), **self.diagnosis.as_json()}
 
 
+@cache
 def known() -> Signatures:
-    """All signatures that the package carries."""
+    """All signatures that the package carries; they are as constant as its code."""
     return load_signatures({name: templates.read(name) for name in templates.names("signatures/")})
 
 
