@@ -149,7 +149,7 @@ def test_a_node_that_dies_is_replaced_and_the_run_goes_on_from_its_checkpoint(fa
     checkpoint = faulty.shared("/fsx/trnctl/runs/phoenix/checkpoints/ckpt_10.pt")
     eventually(checkpoint.exists, "the first checkpoint is written", timeout=90)
     faulty("sandbox", "fault", "node-death")
-    ended = faulty("logs", "phoenix", "-f", timeout=100)  # half a minute until Slurm misses the node
+    ended = faulty("logs", "phoenix", "-f", timeout=130)  # half a minute until Slurm misses the node
     assert "trnctl: going on from " in ended.out
     assert "/phoenix/checkpoints/ckpt_10.pt at step 10" in ended.out
     found = faulty.json("results", "phoenix")

@@ -25,7 +25,7 @@ REFUSED = "(Code:{code})Failure when resuming nodes"
 RECOVERED = "Enabling node since insufficient capacity timeout expired"
 UNHEALTHY = "Scheduler health check failed"
 _STATIC_RETRY = 8.0  # seconds; longer than SuspendTimeout, before which slurmctld will not power up again
-_TELL_AGAIN = 20.0  # seconds after which slurmctld is told again of a dead node that still is not powered down
+_HEALTH_CHECK = 8.0  # seconds until a dead node is powered down, and until that is asked for again
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Nodes:
         self._nodes: dict[str, _Node] = {}
         self._refused: dict[str, float] = {}  # node -> when it may be tried again (monotonic)
         self._dead: set[str] = set()  # slurmd ended by itself, and slurmctld has not noticed yet
-        self._told_down: dict[str, float] = {}  # dead node -> when slurmctld was told to power it down (monotonic)
+        self._down_since: dict[str, float] = {}  # dead node -> when it was seen down, or told to power down (monotonic)
         self._next_static = 0.0
         self._spools = 0
 
@@ -99,7 +99,7 @@ class Nodes:
         with self._lock:
             nodes = {name: self._nodes.pop(name) for name in gone if name in self._nodes}
             self._dead.difference_update(gone)
-            self._told_down = {name: when for name, when in self._told_down.items() if name not in gone}
+            self._down_since = {name: when for name, when in self._down_since.items() if name not in gone}
         self._kill(nodes)
         for name, node in nodes.items():
             self._conf(name).unlink(missing_ok=True)
@@ -146,15 +146,17 @@ class Nodes:
             self.power_up_static()
 
     def _power_down_dead(self, dead: set[str], now: float) -> None:
-        """Let slurmctld power dead nodes down: once, and not before the jobs that ran there have left all other nodes.
+        """Let slurmctld power dead nodes down: some time after it has noticed, as clustermgtd does, which looks once a
+        minute; and not before the jobs that ran there have left all other nodes.
 
-        Otherwise slurmctld 22.05 takes the node for idle when the requeued job has it again, and the job hangs.
+        Otherwise slurmctld 22.05 takes the node for idle when the requeued job has it again, and the job hangs; or its
+        late words to the job's first attempt end the second.
         """
-        told = {name for name, when in self._told_down.items() if now < when + _TELL_AGAIN}
-        down = (dead & self._slurm.nodes_in("down")) - told
-        if down and not self._slurm.jobs_complete():
-            self._slurm.update_nodes(sorted(down), "power_down", UNHEALTHY)
-            self._told_down.update(dict.fromkeys(down, now))
+        down = dead & self._slurm.nodes_in("down")
+        due = {name for name in down if now >= self._down_since.setdefault(name, now) + _HEALTH_CHECK}
+        if due and not self._slurm.jobs_complete():
+            self._slurm.update_nodes(sorted(due), "power_down", UNHEALTHY)
+            self._down_since.update(dict.fromkeys(due, now))
 
     def power_up_static(self) -> None:
         """Ask slurmctld to power up the static nodes that are off."""
