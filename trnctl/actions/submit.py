@@ -94,21 +94,7 @@ def plan_submit(
     workload: WorkloadSpec, spec: ClusterSpec, wishes: Wishes, *, run: str, now: datetime, facts: Facts
 ) -> SubmitPlan:
     """Legality first (UsageError), then capacity (RefusedError), then everything that will be written."""
-    if spec.platform != "parallelcluster":
-        raise RefusedError(
-            f"{spec.name} is for {spec.platform}: trnctl plans for it, but cannot submit to it",
-            remedy="submit to a cluster with platform: parallelcluster",
-        )
-    if workload.plan_only:
-        raise UsageError(
-            f"{workload.name} can be planned, but not submitted: {workload.plan_only}",
-            remedy=f"trnctl plan {workload.name} plans it; a recipe of your own, with a script, can be submitted",
-        )
-    if wishes.from_run and not workload.checkpoint.resume_arguments:
-        raise UsageError(
-            f"{workload.name} does not say how its script starts from a checkpoint",
-            remedy="add resume_arguments to checkpoint in the recipe, or leave --from out",
-        )
+    _admit_workload(workload, spec, wishes)
     queue, instance_type = pick_queue(spec, workload, wishes.queue)
     refuse_software(spec, workload)
     nodes = workload.nodes if wishes.nodes is None else wishes.nodes
@@ -120,10 +106,9 @@ def plan_submit(
             f"{run!r} cannot name a run: it becomes a folder and a job name",
             remedy="use at most 63 small letters, digits, dots, hyphens and underscores, a letter or digit first",
         )
-    folder = f"{runs_folder(spec, facts.mount_prefix)}/{run}"
     request = JobRequest(
         run=run,
-        folder=folder,
+        folder=f"{runs_folder(spec, facts.mount_prefix)}/{run}",
         cluster=spec.name,
         partition=queue.name,
         mount=f"{facts.mount_prefix}{spec.shared_mount}",
@@ -140,10 +125,37 @@ def plan_submit(
         overruled=admitted.overruled,
         from_run=wishes.from_run or "",
     )
+    submission = _submission(workload, layout, request, wishes)
+    compiles = "compile" in submission.stages
+    guess = estimate(workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles)
+    return SubmitPlan(workload, queue, instance_type, layout, guess, submission, "scheduled" if compiles else "skipped")
+
+
+def _admit_workload(workload: WorkloadSpec, spec: ClusterSpec, wishes: Wishes) -> None:
+    """Refuse what cannot be submitted at all, whatever the layout."""
+    if spec.platform != "parallelcluster":
+        raise RefusedError(
+            f"{spec.name} is for {spec.platform}: trnctl plans for it, but cannot submit to it",
+            remedy="submit to a cluster with platform: parallelcluster",
+        )
+    if workload.plan_only:
+        raise UsageError(
+            f"{workload.name} can be planned, but not submitted: {workload.plan_only}",
+            remedy=f"trnctl plan {workload.name} plans it; a recipe of your own, with a script, can be submitted",
+        )
+    if wishes.from_run and not workload.checkpoint.resume_arguments:
+        raise UsageError(
+            f"{workload.name} does not say how its script starts from a checkpoint",
+            remedy="add resume_arguments to checkpoint in the recipe, or leave --from out",
+        )
+
+
+def _submission(workload: WorkloadSpec, layout: Layout, request: JobRequest, wishes: Wishes) -> Submission:
+    """The one message that the head node gets."""
     files = documents(workload, layout, request)
-    submission = Submission(
-        run=run,
-        folder=folder,
+    return Submission(
+        run=request.run,
+        folder=request.folder,
         files=files,
         stages=stages(files),
         sbatch_args=tuple(wishes.sbatch_args),
@@ -152,9 +164,6 @@ def plan_submit(
         cache=_cache_wish(workload, layout, request, wishes.compile),
         needs=() if wishes.skip_prepare else needs_of(workload, request),
     )
-    compiles = "compile" in submission.stages
-    guess = estimate(workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles)
-    return SubmitPlan(workload, queue, instance_type, layout, guess, submission, "scheduled" if compiles else "skipped")
 
 
 def _cache_wish(workload: WorkloadSpec, layout: Layout, request: JobRequest, mode: CompileWord) -> CacheWish | None:

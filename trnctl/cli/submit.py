@@ -12,6 +12,31 @@ Word = TypeVar("Word", bound=str)
 _SCALINGS: Mapping[str, Literal["strong", "weak"]] = {"strong": "strong", "weak": "weak"}
 _COMPILES: Mapping[str, Literal["auto", "force", "skip"]] = {"auto": "auto", "force": "force", "skip": "skip"}
 
+Nodes = Annotated[int | None, typer.Option("-N", "--nodes", help="How many nodes.")]
+QueueName = Annotated[str | None, typer.Option("-p", "--queue", help="Which queue (else the first that fits).")]
+ScalingWord = Annotated[str, typer.Option("--scaling", metavar="strong|weak", help="strong keeps the global batch.")]
+Arguments = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An argument of the training script.")
+]
+Environment = Annotated[
+    list[str] | None, typer.Option("--env", metavar="K=V", help="An environment variable of the jobs.")
+]
+RunName = Annotated[str | None, typer.Option("--name", help="The run's name.")]
+Exclude = Annotated[str | None, typer.Option("--exclude", metavar="NODES", help="Nodes not to use.")]
+FromRun = Annotated[
+    str | None, typer.Option("--from", metavar="RUN", help="Start from the newest whole checkpoint of that run.")
+]
+CompileWord = Annotated[str, typer.Option("--compile", metavar="auto|force|skip", help="The compile stage.")]
+TimeLimit = Annotated[
+    str | None, typer.Option("--time", metavar="[D-]HH:MM:SS", help="Time limit of each job, in Slurm's form.")
+]
+Hold = Annotated[bool, typer.Option("--hold", help="Submit the jobs held.")]
+SkipPrepare = Annotated[bool, typer.Option("--skip-prepare", help="Do not look for the code and the data first.")]
+Force = Annotated[bool, typer.Option("--force", help="Submit what the plan forbids; run.json says what was overruled.")]
+Follow = Annotated[bool, typer.Option("-f", "--follow", help="Follow the run to its end.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be written and run; no cluster.")]
+WriteTo = Annotated[str | None, typer.Option("--write", metavar="DIR", help="With --dry-run: write it there.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
@@ -25,36 +50,22 @@ def register(app: typer.Typer) -> None:
 def submit(
     context: typer.Context,
     workload: Annotated[str, typer.Argument(help="A recipe's name, or a recipe file.")],
-    nodes: Annotated[int | None, typer.Option("-N", "--nodes", help="How many nodes.")] = None,
-    queue: Annotated[str | None, typer.Option("-p", "--queue", help="Which queue (else the first that fits).")] = None,
-    scaling: Annotated[str, typer.Option(metavar="strong|weak", help="strong keeps the global batch.")] = "strong",
-    arguments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An argument of the training script.")
-    ] = None,
-    environment: Annotated[
-        list[str] | None, typer.Option("--env", metavar="K=V", help="An environment variable of the jobs.")
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The run's name.")] = None,
-    exclude: Annotated[str | None, typer.Option("--exclude", metavar="NODES", help="Nodes not to use.")] = None,
-    from_run: Annotated[
-        str | None, typer.Option("--from", metavar="RUN", help="Start from the newest whole checkpoint of that run.")
-    ] = None,
-    compile_: Annotated[str, typer.Option("--compile", metavar="auto|force|skip", help="The compile stage.")] = "auto",
-    time_limit: Annotated[
-        str | None, typer.Option("--time", metavar="[D-]HH:MM:SS", help="Time limit of each job, in Slurm's form.")
-    ] = None,
-    hold: Annotated[bool, typer.Option("--hold", help="Submit the jobs held.")] = False,
-    skip_prepare: Annotated[
-        bool, typer.Option("--skip-prepare", help="Do not look for the code and the data first.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Submit what the plan forbids; run.json says what was overruled.")
-    ] = False,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the run to its end.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be written and run; no cluster.")
-    ] = False,
-    write: Annotated[str | None, typer.Option("--write", metavar="DIR", help="With --dry-run: write it there.")] = None,
+    nodes: Nodes = None,
+    queue: QueueName = None,
+    scaling: ScalingWord = "strong",
+    arguments: Arguments = None,
+    environment: Environment = None,
+    name: RunName = None,
+    exclude: Exclude = None,
+    from_run: FromRun = None,
+    compile_: CompileWord = "auto",
+    time_limit: TimeLimit = None,
+    hold: Hold = False,
+    skip_prepare: SkipPrepare = False,
+    force: Force = False,
+    follow: Follow = False,
+    dry_run: DryRun = False,
+    write: WriteTo = None,
 ) -> None:
     """Submit a workload: checks, a plan, a compile job, the training job. Options of sbatch go after --."""
     from trnctl.actions.submit import Wishes, send
