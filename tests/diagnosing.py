@@ -13,15 +13,18 @@ from trnctl.actions.why import known
 from trnctl.diagnose.evidence import Origin
 from trnctl.diagnose.judge import Diagnosis, judge
 from trnctl.diagnose.scan import Probes, Scanner
-from trnctl.diagnose.signatures import Signatures
+from trnctl.diagnose.signatures import Signatures, load_signatures
+from trnctl.render import templates
 
 CATALOGUE = Path(__file__).parent / "recorded" / "failures" / "catalogue.yaml"
 
 
 @cache
 def signatures() -> Signatures:
-    """All that the package knows."""
-    return known()
+    """All that the package knows, checked."""
+    found = load_signatures({name: templates.read(name) for name in templates.names("signatures/")})
+    assert found == known()
+    return found
 
 
 @cache
