@@ -99,6 +99,11 @@ def test_a_harmless_line_is_named_and_is_no_finding() -> None:
     assert [one.code for one in found.harmless] == ["efa-single-node"]
 
 
+def test_a_script_is_no_log() -> None:
+    assert codes(diagnosed("#!/bin/bash\ngrep -q 'No space left on device' log && exit 1\n")) == []
+    assert codes(diagnosed("grep: No space left on device\n")) == ["disk-full"]
+
+
 def test_a_fact_that_is_given_wins_over_the_text() -> None:
     assert codes(diagnosed("NNODES=1\nOFI plugin initNet() failed is EFA enabled?", {"nodes": "4"})) == ["efa-missing"]
 

@@ -12,7 +12,7 @@ SOURCES = (
 
 # The first row that fits wins, so what is unmistakable comes first.
 _BY_CONTENT: tuple[tuple[str, str], ...] = (
-    ("sbatch-script", r"\A#!.*\n(?s:.*)^\s*#SBATCH\b|^\s*#SBATCH\b"),
+    ("sbatch-script", r"\A#![^\n]*\b(?:ba|z|k)?sh\b"),
     ("stack-event", r'"(?:L|l)ogicalResourceId"|"ResourceStatusReason"|^\S+\s+(?:CREATE|UPDATE|DELETE)_FAILED\b'),
     ("describe-cluster", r'"(?:cloudFormationStackStatus|computeFleetStatus|clusterStatus)"'),
     ("slurm-resume", r"\[slurm_plugin\.resume:"),

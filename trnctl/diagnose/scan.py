@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from trnctl.diagnose import documents
 from trnctl.diagnose.evidence import Evidence, Hit, Origin, Seen
-from trnctl.diagnose.kinds import SNIFFED, kind_of
+from trnctl.diagnose.kinds import SNIFFED, SOURCES, kind_of
 from trnctl.diagnose.literals import pieces, shape
 from trnctl.diagnose.signatures import Signatures
 from trnctl.diagnose.text import around, clean, goes_on, node_of, stamp_of, without_colour
@@ -33,7 +33,7 @@ class Probe:
     role: str
     index: int
     regex: re.Pattern[str]
-    sources: frozenset[str] = frozenset()
+    sources: frozenset[str]
 
 
 class Probes:
@@ -131,7 +131,7 @@ class Scanner:
         found = False
         for index in probes:
             probe = self.scan.probes[index]
-            if counts.get(index, 0) >= MOST_HITS or (probe.sources and origin.source not in probe.sources):
+            if counts.get(index, 0) >= MOST_HITS or origin.source not in probe.sources:
                 continue
             text = text or clean(line)
             match = probe.regex.search(text)
@@ -170,14 +170,17 @@ class Scanner:
 
 def _probes(known: Signatures) -> Iterator[Probe]:
     for signature in known.signatures:
-        sources = frozenset(signature.sources)
+        # A script names messages that it looks for; only what judges scripts may judge it.
+        usual = frozenset(SOURCES) if signature.family == "script" else frozenset(SOURCES) - {"sbatch-script"}
+        sources = frozenset(signature.sources) or usual
         roles = {"pattern": signature.patterns, "also": signature.also, "without": signature.without}
         for role, patterns in roles.items():
             for index, pattern in enumerate(patterns):
-                yield Probe(signature.code, role, index, re.compile(pattern, re.IGNORECASE), sources)
+                places = sources if role == "pattern" else frozenset(SOURCES)
+                yield Probe(signature.code, role, index, re.compile(pattern, re.IGNORECASE), places)
     for fact in known.facts:
         for index, pattern in enumerate(fact.patterns):
-            yield Probe(fact.fact, "fact", index, re.compile(pattern, re.IGNORECASE))
+            yield Probe(fact.fact, "fact", index, re.compile(pattern, re.IGNORECASE), frozenset(SOURCES))
 
 
 def _plain(block: bytes) -> bytes:
