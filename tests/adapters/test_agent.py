@@ -13,7 +13,8 @@ from trnctl.render.agent import agent
 
 NODE = Path(__file__).parents[2] / "templates" / "node"
 AGENT = NODE / "queue.py"
-PARTS = pytest.mark.parametrize("part", [AGENT, NODE / "cache.py", NODE / "tend.py"], ids=lambda path: path.stem)
+SENT = [AGENT, NODE / "cache.py", NODE / "tend.py", NODE / "evidence.py"]
+PARTS = pytest.mark.parametrize("part", SENT, ids=lambda path: path.stem)
 # What Python 3.6 has; ParallelCluster's oldest head nodes (RHEL 8) have no newer one.
 STANDARD = {"contextlib", "errno", "fcntl", "json", "os", "pathlib", "re", "select", "shutil", "subprocess", "sys"}
 STANDARD |= {"tempfile", "time", "calendar"}
