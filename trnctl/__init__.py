@@ -9,6 +9,8 @@ between a person and a verb.
     render/            spec -> text (ParallelCluster YAML, sbatch scripts), pure
     plan/              arithmetic on values: layout, cost
     diagnose/          evidence in, findings out
+    codes/             the table of all findings' codes: what each means, what to do
+    preflight/         a cluster file (any ParallelCluster 3 file) judged, alone and against an account, pure
     ports/             the doors as Protocols, and the records that pass through them
     actions/           one verb per module: plan_x(...) is pure, x(...) carries it out
     adapters/          each file implements one door: nothing else imports the outside world
@@ -16,7 +18,7 @@ between a person and a verb.
     targets            the composition root: which adapter stands behind which door
     cli/               the commands, and the only place that draws
 
-Directions: cli -> actions -> render, plan, diagnose -> specs; cli -> targets -> adapters -> ports;
+Directions: cli -> actions -> render, plan, diagnose, preflight -> specs; cli -> targets -> adapters -> ports;
 actions -> ports. tests/test_architecture.py enforces them.
 """
 
