@@ -17,7 +17,7 @@ SENT = [AGENT, NODE / "cache.py", NODE / "tend.py", NODE / "evidence.py"]
 PARTS = pytest.mark.parametrize("part", SENT, ids=lambda path: path.stem)
 # What Python 3.6 has; ParallelCluster's oldest head nodes (RHEL 8) have no newer one.
 STANDARD = {"contextlib", "errno", "fcntl", "json", "os", "pathlib", "re", "select", "shutil", "subprocess", "sys"}
-STANDARD |= {"tempfile", "time", "calendar"}
+STANDARD |= {"tempfile", "time", "calendar", "hashlib"}
 OURS = {"cache", "tend"}
 NEWER_METHODS = {"removeprefix", "removesuffix", "missing_ok", "capture_output", "is_relative_to", "with_stem"}
 
