@@ -251,6 +251,11 @@ SPOKEN: dict[tuple[str, ...], list[str]] = {
     ("plan",): ["llama3-8b", "--suggest"],
     ("parallel", "export"): ["llama3-8b", "--backend", "auto"],
     ("submit",): ["bert-large", "-N", "2", "--hold", "--name", "spoken"],
+    ("cache", "ls"): [],
+    ("cache", "verify"): [],
+    ("why",): ["cluster"],
+    ("diagnose",): ["cluster"],
+    ("explain",): ["cluster"],
     ("runs",): [],
     ("status",): [],
     ("cancel",): ["spoken"],
@@ -262,6 +267,7 @@ LINES: dict[tuple[str, ...], list[str]] = {("logs",): ["spoken"]}
 # `ssh` hands the streams over; others end what this module needs, or need more than it has: their JSON is read where
 # they are tested.
 ELSEWHERE = {
+    ("resume",), ("cache", "prune"), ("cache", "unlock"),
     ("ssh",), ("results",), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"), ("sandbox", "down"),
     ("init",), ("network", "create"), ("network", "delete"), ("parallel", "import"),
 }  # fmt: skip
