@@ -15,8 +15,10 @@ from trnctl.adapters.pcluster import PclusterProvisioner
 from trnctl.adapters.pcluster_answers import code_of
 from trnctl.errors import (
     CloudError,
+    CloudUnreachable,
     NotFoundError,
     RefusedError,
+    ThrottledError,
     ToolError,
     ToolMissing,
     TrnctlError,
@@ -166,8 +168,8 @@ def test_an_update_that_needs_the_fleet_stopped() -> None:
         ("list-no-credentials", CloudError, "no AWS credentials", "aws configure"),
         ("list-no-profile", CloudError, "profile does not exist", "--profile"),
         ("list-no-region", CloudError, "no AWS region", "--region"),
-        ("list-unreachable", CloudError, "could not be reached", "trnctl sandbox up"),
-        ("list-throttled", CloudError, "throttles", "Wait a minute"),
+        ("list-unreachable", CloudUnreachable, "could not be reached", "trnctl sandbox up"),
+        ("list-throttled", ThrottledError, "throttles", "Wait a minute"),
         ("list-denied", CloudError, r"\(cloudformation:DescribeStacks\)", "permission cloudformation:DescribeStacks"),
         ("list-query", ToolError, "fatal exception", "pcluster-cli.log"),
         ("usage", ToolError, "does not understand", "trnctl doctor"),

@@ -38,8 +38,10 @@ def spec() -> ClusterSpec:
 
 @pytest.fixture
 def world() -> World:
-    """An empty account."""
-    return World()
+    """An account with nothing but the bucket that the example names."""
+    world = World()
+    world.cloud.buckets["my-trnctl-bucket"] = {}
+    return world
 
 
 def test_a_cluster_is_created_and_watched_to_its_end(world: World, spec: ClusterSpec) -> None:
