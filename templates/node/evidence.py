@@ -1,8 +1,8 @@
 """Gathers what a head node has written down: the ends of its logs, what Slurm says, a run's own logs. Changes nothing.
 
 It is sent with the call and leaves nothing installed. Standard library only, Python 3.6 and newer. It answers one line,
-`trnctl ` and then JSON: {"ok": {"run", "since", "texts": [{"source", "name", "node", "text"}]}}, or when there is no such
-run {"error": {"kind", "message"}}. What cannot be read is left out.
+`trnctl ` and then JSON: {"ok": {"run", "since", "texts": [{"source", "name", "node", "text"}]}}, or when there is no
+such run {"error": {"kind", "message"}}. What cannot be read is left out.
 """
 
 import json

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from trnctl.cli.folding import folded
 from trnctl.cli.output import Screen
 from trnctl.cli.words import duration, money, plural
 from trnctl.errors import Interrupted, RunFailed
@@ -33,8 +34,8 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     batch = f"{layout.micro_batch} × {layout.accumulation} × {layout.data:,} = {layout.global_batch:,} global"
     screen.field("batch", f"{batch} ({layout.scaling} scaling)", indent="  ")
     screen.field("compile", _compile_words(plan), indent="  ")
-    hours = f"about {guess.hours:,.1f} h" if guess.hours is not None else "time unknown"
-    screen.field("train", f"{guess.steps:,} steps, {hours}", indent="  ")
+    time = f"about {_time_words(guess.hours)}" if guess.hours is not None else "time unknown"
+    screen.field("train", f"{guess.steps:,} steps, {time}", indent="  ")
     price = f"{layout.nodes} × {money(guess.price_per_node_hour)}/h" if guess.price_per_node_hour else "no price"
     screen.field("cost", f"{f'about {money(guess.cost_usd)}' if guess.cost_usd else 'unknown'} ({price})", indent="  ")
     screen.field("basis", guess.basis, indent="  ", style="dim")
@@ -102,6 +103,11 @@ def commands(plan: SubmitPlan) -> list[str]:
     return lines
 
 
+def _time_words(hours: float) -> str:
+    """`5.2 h`; minutes and seconds where an hour is too coarse."""
+    return f"{hours:,.1f} h" if hours >= 1 else duration(hours * 3600)
+
+
 def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bool) -> None:
     """The run's name, its jobs, its folder, and the next commands."""
     jobs = {"prepare": None, "compile": answer.jobs.get("compile"), "train": answer.jobs.get("train")}
@@ -118,10 +124,15 @@ def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bo
         screen.say(f"compile {answer.compile}: {answer.why}")
     chain = " → ".join(f"{stage} {job}" for stage, job in answer.jobs.items())
     again = "   (it had been submitted already)" if answer.again else ""
-    screen.out.print(Text(f"run {answer.run}   {chain}   {answer.folder}{again}"), overflow="fold")
+    screen.field("run", f"{answer.run}   {chain}{again}", data=True)
+    screen.field("folder", answer.folder, data=True)
     if not follow:
-        screen.say(f"  trnctl logs {answer.run} -f      follow it", style="dim")
-        screen.say("  trnctl status -w                watch the cluster", style="dim")
+        width = len(f"trnctl logs {answer.run} -f")
+        for command, words in (
+            (f"trnctl logs {answer.run} -f", "follow it"),
+            ("trnctl status -w", "watch the cluster"),
+        ):
+            screen.say(f"  {command:<{width}}   {words}", style="dim")
 
 
 def _freed(screen: Screen, locks: Sequence[Lock]) -> None:
@@ -170,7 +181,7 @@ def follow_run(
     """
     over: RunOver | None = None
     try:
-        for event in events:
+        for event in folded(events) if screen.out.is_terminal and not screen.json else events:
             over = _show_event(screen, event) or over
     except KeyboardInterrupt:
         raise Interrupted(

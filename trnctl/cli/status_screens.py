@@ -12,7 +12,7 @@ from rich.text import Text
 
 from trnctl.cli.output import Screen, finding_line
 from trnctl.cli.words import clock, duration, money, rate, steps
-from trnctl.errors import ToolError, TrnctlError
+from trnctl.errors import Interrupted, ToolError, TrnctlError
 
 if TYPE_CHECKING:
     from trnctl.actions.status import ClusterStatus, RunStatus
@@ -33,7 +33,15 @@ def status(screen: Screen, seen: ClusterStatus) -> None:
 
 
 def watch(screen: Screen, look: Callable[[], ClusterStatus], interval: float) -> None:
-    """Look again until Ctrl-C. A look that fails keeps the last picture and says how old it is."""
+    """Look again until Ctrl-C, which changes nothing on the cluster."""
+    try:
+        _watch(screen, look, interval)
+    except KeyboardInterrupt:
+        raise Interrupted("you stopped watching", remedy="trnctl status -w looks again") from None
+
+
+def _watch(screen: Screen, look: Callable[[], ClusterStatus], interval: float) -> None:
+    """A look that fails keeps the last picture and says how old it is."""
     if screen.json or not screen.out.is_terminal:
         while True:
             seen = look()
@@ -72,7 +80,7 @@ def picture(seen: ClusterStatus) -> Group:
     parts += [Text(), *_node_lines(seen)]
     if seen.runs:
         parts.append(_run_table(seen.runs))
-    else:
+    elif seen.seen.stack and seen.seen.stack.phase == "running":
         parts.append(Text("runs      none yet: trnctl submit bert-large -N 16", style="dim"))
     parts += [finding_line(alert) for alert in seen.alerts]
     return Group(*parts)
