@@ -11,13 +11,13 @@ demo: setup # sandbox up, cluster create, submit, status, results, teardown
 	bash examples/demo.sh
 
 test: setup # all tests but the slow ones
-	pytest
+	pytest -n 2
 
 test-slow: setup # only the slow ones
-	pytest -m slow
+	pytest -n 2 -m slow
 
 test-all: setup # all tests
-	pytest -m ""
+	pytest -n 2 -m ""
 
 bench: setup # the speed limits, as ratios measured in one run
 	python bench/bench.py

@@ -494,6 +494,7 @@ def test_a_batch_script_is_for_its_owners_eyes_and_the_runs_folder_for_everyone(
     assert Path(here.runs_folder, "new", "runs").stat().st_mode & 0o7777 == 0o1777
 
 
+@pytest.mark.slow
 def test_a_run_that_stays_held_is_not_called_submitted(here: SlurmBench, slurm: SmallSlurm) -> None:
     submission = replace(here.submission("held-for-ever", seconds=30), hold=True)
     here.queue.submit(submission)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -184,9 +185,10 @@ def test_no_ssh_at_all() -> None:
     assert "openssh-client" in caught.value.remedy
 
 
-def test_the_socket_folder_is_private(tmp_path: Path) -> None:
-    folder = tmp_path / "s"
-    with ScriptedShell() as local:
+def test_the_socket_folder_is_private() -> None:
+    # A test's own folder can be too long for a socket's name, and would then not be used at all.
+    with tempfile.TemporaryDirectory(prefix="s-") as short, ScriptedShell() as local:
+        folder = Path(short) / "s"
         local.on("ssh", times=None)
         SshShell(local, "head", SshOptions(control_folder=str(folder))).run(["true"], timeout=5)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -482,6 +482,7 @@ END
 make_environment() {
     local size status
     rm -rf "$ENVIRONMENT" # what an interrupted run has left; only this script writes below this folder
+    share "$(dirname "${ENVIRONMENT%/*}")"
     install -d -m 755 "${ENVIRONMENT%/*}"
     within 120 python3 -m venv "$ENVIRONMENT"
     size=$(stat -c %s "$LOG")
@@ -500,6 +501,11 @@ make_environment() {
             "Choose a neuron_sdk whose packages the pip repository has for this Python."
     fi
     return "$status"
+}
+
+# share FOLDER: make the folder below which all users of the cluster keep runs, caches and data, as open as /tmp.
+share() {
+    [ -d "$1" ] || install -d -m 1777 "$1"
 }
 
 # same_versions: whether the environment holds the packages that are wanted, in their versions.
