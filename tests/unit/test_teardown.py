@@ -173,6 +173,13 @@ def test_where_nothing_is_there_is_nothing_to_tear_down(world: World) -> None:
         plan_teardown(opened(world))
 
 
+def test_logs_that_wait_for_their_end_are_nothing_to_tear_down(world: World) -> None:
+    run(world, delete_storage=True)
+    world.cloud.has_leftover("ultra1", Resource("log group", "/aws/parallelcluster/ultra1-1", "kept for 30 days"))
+    with pytest.raises(NotFoundError):
+        plan_teardown(opened(world))
+
+
 def test_a_deletion_that_fails_names_the_cause_and_can_be_run_again(world: World) -> None:
     world.provisioner.delete_fails = "The placement group 'ultra1' is in use and may not be deleted"
     with pytest.raises(ToolError, match="placement group ultra1 could not be deleted: instances in it"):

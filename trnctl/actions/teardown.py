@@ -63,7 +63,8 @@ def plan_teardown(opened: OpenCluster) -> TeardownPlan:
     seen = services.cloud.observe(cluster)
     head = seen.head
     systems = services.cloud.file_systems(cluster)
-    if seen.stack is None and not systems and not services.cloud.leftovers(cluster):
+    costs = [one for one in services.cloud.leftovers(cluster) if one.kind not in _KEPT_BY_POLICY]
+    if seen.stack is None and not systems and not costs:
         raise NotFoundError(
             f"There is no cluster {cluster} in {opened.region}, and nothing there carries its tag.",
             remedy="trnctl cluster list shows what exists; nothing is left to tear down.",
@@ -201,7 +202,7 @@ def _delete_beside(cluster: str, services: Services) -> list[str]:
         services.clock.sleep(POLL_SECONDS)
 
 
-# Kept by ParallelCluster's own policy: logs expire by their retention and are wanted when something went wrong.
+# Logs that a stack was told to retain expire by their retention, and are wanted when something went wrong.
 _KEPT_BY_POLICY = frozenset({"log group"})
 # What AWS keeps beside a file system for as long as that stands.
 _BESIDE_STORAGE = frozenset({"security group", "network interface"})
