@@ -32,11 +32,11 @@ UPS = 5
 # An installed package has its byte code on disk; a checkout keeps none where this variable is set.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
-# Two commands and plain help, as trnctl's own is plain: what remains is the price of trnctl's command tree.
+# Two commands and nothing else, as typer makes them: with its own help, which trnctl leaves out for a quicker start.
 BARE = """
 import typer
 
-app = typer.Typer(rich_markup_mode=None)
+app = typer.Typer()
 
 
 @app.command()
