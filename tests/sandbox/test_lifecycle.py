@@ -348,3 +348,19 @@ def test_a_plain_user_gets_a_cluster_too(plain_user: pwd.struct_passwd) -> None:
     assert seen["job"] == ["q-dy-r-1", "q-dy-r-2"]
     assert seen["hop"] == "q-dy-r-1"
     assert seen["home"].endswith("/clusters/plain/root/home/ubuntu")
+
+
+def test_a_shared_connection_is_ended_with_the_sandbox(tmp_path: Path) -> None:
+    """ssh's master rewrites its command line: only the path of its socket tells whose it is."""
+    runtime = tmp_path / "short"
+    (runtime / "ssh").mkdir(parents=True)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "runtime").symlink_to(runtime)
+    title = f"ssh: {runtime}/ssh/a73146a9 [mux]"
+    master = subprocess.Popen(["bash", "-c", 'exec -a "$0" sleep 60', title])
+    try:
+        eventually(lambda: [each.pid for each in lifecycle._connections(home)] == [master.pid], 10, "it is found")
+    finally:
+        master.kill()
+        master.wait(timeout=10)

@@ -220,8 +220,15 @@ def _end_all(home: Path) -> list[str]:
 
 
 def _connections(home: Path) -> list[Process]:
-    """ssh clients that use our configuration: shared connections that wait for the next command."""
-    found = [process(pid, "ssh") for pid, words in command_lines("ssh") if str(home / "ssh_config") in words]
+    """ssh clients that use our configuration, and shared connections that wait for the next command: those have
+    rewritten their command line to the path of their socket, which lies in the runtime folder."""
+    runtime = home / "runtime"
+    sockets = f"{runtime.readlink() if runtime.is_symlink() else runtime}/"
+    found = [
+        process(pid, "ssh")
+        for pid, words in command_lines("ssh")
+        if str(home / "ssh_config") in words or any(sockets in word for word in words)
+    ]
     return [each for each in found if each is not None]
 
 
