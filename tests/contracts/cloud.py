@@ -125,6 +125,27 @@ class CloudContract:
         bench.cloud.put_objects("demo-scripts", {"trnctl/demo/a.sh": "echo 2\n"})
         assert bench.objects("demo-scripts") == {"trnctl/demo/a.sh": "echo 2\n", "trnctl/demo/é.txt": "ü\n"}
 
+    def test_objects_are_listed_and_read(self, bench: CloudBench) -> None:
+        bench.has_bucket("demo-scripts")
+        texts = {"trnctl/demo/runs/b/run.json": "ü", "trnctl/demo/runs/a/run.json": "{}", "trnctl/other/run.json": "no"}
+        bench.cloud.put_objects("demo-scripts", texts)
+        listed = bench.cloud.list_objects("demo-scripts", "trnctl/demo/")
+        assert [(one.key, one.bytes) for one in listed] == [
+            ("trnctl/demo/runs/a/run.json", 2),
+            ("trnctl/demo/runs/b/run.json", 2),
+        ]
+        assert all(one.at.tzinfo is not None for one in listed)
+        assert bench.cloud.list_objects("demo-scripts", "nothing/") == []
+        keys = [one.key for one in listed]
+        assert bench.cloud.get_objects("demo-scripts", [*keys, "gone"]) == {key: texts[key] for key in keys}
+        assert bench.cloud.get_objects("demo-scripts", []) == {}
+
+    def test_reading_a_bucket_that_is_not_there(self, bench: CloudBench) -> None:
+        with pytest.raises(CloudError, match="no bucket nobodys-bucket"):
+            bench.cloud.list_objects("nobodys-bucket", "")
+        with pytest.raises(CloudError, match="no bucket nobodys-bucket"):
+            bench.cloud.get_objects("nobodys-bucket", ["a"])
+
     def test_a_bucket_that_is_not_there(self, bench: CloudBench) -> None:
         with pytest.raises(CloudError, match="no bucket nobodys-bucket") as caught:
             bench.cloud.put_objects("nobodys-bucket", {"a": "b"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,6 +20,7 @@ from trnctl.ports import (
     Resource,
     Stack,
     StackEvent,
+    StoredObject,
 )
 
 
@@ -163,6 +164,26 @@ class InMemoryCloud:
         if objects and bucket not in self.buckets:
             raise CloudError(f"There is no bucket {bucket}.", remedy="Make it.")
         self.buckets.get(bucket, {}).update(objects)
+
+    def list_objects(self, bucket: str, prefix: str) -> list[StoredObject]:
+        """Of `buckets`; all were written now."""
+        found = self._bucket(bucket)
+        return [
+            StoredObject(key, len(text.encode()), self.clock.now())
+            for key, text in sorted(found.items())
+            if key.startswith(prefix)
+        ]
+
+    def get_objects(self, bucket: str, keys: Iterable[str]) -> dict[str, str]:
+        """Of `buckets`."""
+        found = self._bucket(bucket)
+        return {key: found[key] for key in keys if key in found}
+
+    def _bucket(self, name: str) -> dict[str, str]:
+        self._guard()
+        if name not in self.buckets:
+            raise CloudError(f"There is no bucket {name}.", remedy="Make it.")
+        return self.buckets[name]
 
     def _guard(self) -> None:
         if self.denied is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,10 +10,10 @@ from trnctl.adapters import aws_records as records
 from trnctl.adapters.aws_calls import NoSuchThing
 from trnctl.adapters.aws_clients import Clients
 from trnctl.adapters.aws_leftovers import LOOKS, Look
-from trnctl.adapters.aws_objects import put_objects
+from trnctl.adapters.aws_objects import get_objects, list_objects, put_objects
 from trnctl.adapters.clock import SystemClock
 from trnctl.errors import CloudError
-from trnctl.ports import Clock, FileSystem, Fleet, Instance, Observed, Resource, Stack, StackEvent
+from trnctl.ports import Clock, FileSystem, Fleet, Instance, Observed, Resource, Stack, StackEvent, StoredObject
 
 _CLUSTER_FILTER = f"tag:{records.CLUSTER_TAG}"
 _LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
@@ -139,6 +139,15 @@ class BotoCloud:
     def put_objects(self, bucket: str, objects: Mapping[str, str]) -> None:
         """Write texts into a bucket of this region; see `ports.Cloud.put_objects`."""
         put_objects(self._call, self._region, bucket, objects)
+
+    def list_objects(self, bucket: str, prefix: str) -> list[StoredObject]:
+        """The objects below a prefix; see `ports.Cloud.list_objects`."""
+        return list_objects(self._list, bucket, prefix)
+
+    def get_objects(self, bucket: str, keys: Iterable[str]) -> dict[str, str]:
+        """The texts of objects; see `ports.Cloud.get_objects`."""
+        self.clients.client("s3")  # made here, by one thread
+        return get_objects(self._call, bucket, keys)
 
     def _look(self, kind: str, look: Look, cluster: str) -> list[Resource]:
         try:

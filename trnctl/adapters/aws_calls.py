@@ -9,11 +9,16 @@ from trnctl.adapters.aws_errors import cloud_error
 from trnctl.errors import CloudError
 
 # HeadBucket answers without a body: its code is the bare status.
-_GONE = ("FileSystemNotFound", "MountTargetNotFound", "ResourceNotFoundException", "NoSuchBucket", "404")
+_GONE = ("FileSystemNotFound", "MountTargetNotFound", "ResourceNotFoundException", "NoSuchBucket", "NoSuchKey", "404")
 
 
 class NoSuchThing(CloudError):
-    """AWS says that there is no such stack, table, volume, file system or bucket; never leaves the adapter."""
+    """AWS says that there is no such stack, table, volume, file system, bucket or object; never leaves the adapter.
+    `code` is AWS's own word for it."""
+
+    def __init__(self, message: str, *, remedy: str, code: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.code = code
 
 
 def _is_absence(code: str, message: str) -> bool:
@@ -36,7 +41,7 @@ def translated(service: str, operation: str) -> Iterator[None]:
     except ClientError as error:
         code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
         if _is_absence(code, message):
-            raise NoSuchThing(f"{action}: {message}", remedy="Check the name.") from error
+            raise NoSuchThing(f"{action}: {message}", remedy="Check the name.", code=code) from error
         raise cloud_error(message, code=code, action=action) from error
     except BotoCoreError as error:
         raise cloud_error(str(error), code=type(error).__name__, action=action) from error

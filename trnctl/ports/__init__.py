@@ -17,7 +17,7 @@ from trnctl.ports.account import (
     WayOut,
 )
 from trnctl.ports.cache import CacheEntry, CachePicture, CacheWish, Compile, CompileCache, Lock, Pruned, Unlocked
-from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack
+from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack, StoredObject
 from trnctl.ports.evidence import Gathered, HeadEvidence, SavedText
 from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
 from trnctl.ports.queue import (
@@ -92,6 +92,7 @@ __all__ = [
     "StackEvent",
     "Stage",
     "StageState",
+    "StoredObject",
     "Submission",
     "Submitted",
     "Subnet",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -71,6 +71,15 @@ class Resource:
 
 
 @dataclass(frozen=True)
+class StoredObject:
+    """An object of a bucket: its size in bytes, and when it was written last."""
+
+    key: str
+    bytes: int
+    at: datetime
+
+
+@dataclass(frozen=True)
 class Observed:
     """What AWS says about one cluster, asked side by side in one go."""
 
@@ -123,3 +132,10 @@ class Cloud(Protocol):
 
         They get no access of their own: who may read the bucket may read them. CloudError, before anything is
         written, when there is no such bucket or it lies in another region."""
+
+    def list_objects(self, bucket: str, prefix: str) -> list[StoredObject]:
+        """The objects of a bucket whose keys begin so, by key. CloudError when there is no such bucket."""
+
+    def get_objects(self, bucket: str, keys: Iterable[str]) -> dict[str, str]:
+        """The texts of objects, by key; one that is not there (any more) is left out. CloudError when there is no such
+        bucket."""
