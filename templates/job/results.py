@@ -5,6 +5,8 @@ Runs on a stage's first node, from the run's folder, where run.json lies beside 
     results.py begin STAGE         a stage begins (again); exit code 3, with the reason on stdout, when it may not
     results.py end STAGE CODE [warned]
                                    it has ended, warned of the time limit or not: write ended/STAGE.json, results.json
+    results.py close STAGE [EPOCH] the job is over and wrote no end: its attempt ended then (seconds since 1970), else when
+                                   its logs were last written
     results.py checkpoint          print the newest whole checkpoint, of this run or of the one that it starts from
     results.py                     write results.json
 
@@ -18,7 +20,7 @@ import os
 import re
 import sys
 import zipfile
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 LONGEST_LINE = 2000  # characters of a log line that are searched for a step
@@ -41,6 +43,10 @@ def main(folder, words):
         return
     if verb == "end":
         end(folder, words[1], int(words[2]), "warned" in words[3:])
+    if verb == "close":
+        attempts = attempts_of(folder, words[1])
+        close(folder, words[1], attempts, float(words[2]) if words[2:] else None)
+        write_json(folder / "logs" / words[1] / "attempts.json", attempts)
     write_json(folder / "results.json", results(folder, manifest))
 
 
@@ -48,18 +54,25 @@ def begin(folder, manifest, stage):
     """Note the start of an attempt, and say why it may not go on, if it may not. One that was cut off, as by a lost
     node, ended when its log was last written."""
     attempts = attempts_of(folder, stage)
-    if attempts and attempts[-1]["ended"] is None:
-        last_words = [log.stat().st_mtime for log in (folder / "logs" / stage).glob("node-*.log")]
-        attempts[-1]["ended"] = max([*last_words, attempts[-1]["started"]])
+    close(folder, stage, attempts)
     newest = newest_checkpoint(folder, manifest) if stage == "train" else None
     attempt = {"started": now().timestamp(), "ended": None, "exit_code": None}
     attempt.update(job=os.environ.get("SLURM_JOB_ID", ""), node_list=os.environ.get("SLURM_JOB_NODELIST", ""))
+    attempt["nodes"] = int(os.environ.get("SLURM_JOB_NUM_NODES") or manifest.get("nodes") or 0)
     attempt["checkpoint"] = newest.name if newest else None
     refused = too_often(manifest, stage, attempts, attempt)
     if refused:
         attempt["refused"] = refused
     write_json(folder / "logs" / stage / "attempts.json", [*attempts, attempt])
     return refused
+
+
+def close(folder, stage, attempts, ended=None):
+    """Give the last attempt its end when it has none: `ended`, else when one of its logs was last written."""
+    if attempts and attempts[-1]["ended"] is None:
+        last_words = [log.stat().st_mtime for log in (folder / "logs" / stage).glob("node-*.log")]
+        told = max([*last_words, attempts[-1]["started"]]) if ended is None else ended
+        attempts[-1]["ended"] = max(told, attempts[-1]["started"])
 
 
 def too_often(manifest, stage, attempts, attempt):
@@ -110,6 +123,7 @@ def results(folder, manifest):
     layout = manifest.get("layout", {})
     ended = {stage: read_json(folder / "ended" / (stage + ".json"), None) for stage in manifest.get("stages", [])}
     seconds = {stage: elapsed(folder, stage) for stage in ended}
+    spent = ledger(folder, manifest, ended)
     train = ended.get("train") or {}
     summary = {
         "schema": 1,
@@ -134,7 +148,10 @@ def results(folder, manifest):
         "time_to_train_s": seconds.get("train"),
         "compile": read_json(folder / "submitted.json", {}).get("compile"),
         "compile_s": seconds.get("compile"),
-        "node_seconds": round(sum(filter(None, seconds.values())) * (manifest.get("nodes") or 0)),
+        "node_seconds": sum(row["node_seconds"] for row in spent),
+        "ledger": spent,
+        "nodes_running": sum(attempt["nodes"] for attempt in open_attempts(folder, manifest, ended)),
+        "max_cost_usd": manifest.get("max_cost_usd"),
         "checkpoints": checkpoints(folder, manifest),
         "restarts": sum(max(0, len(attempts_of(folder, stage)) - 1) for stage in ended),
         "stages": ended,
@@ -208,6 +225,42 @@ def elapsed(folder, stage):
     if not attempts:
         return None
     return round(sum((attempt["ended"] or now().timestamp()) - attempt["started"] for attempt in attempts), 1)
+
+
+def ledger(folder, manifest, stages):
+    """What was used on each day (UTC): its date, the nodes, their seconds, their type. An attempt that goes on counts
+    until now, so that what `nodes_running` use comes on top from `updated_at` on."""
+    days = {}
+    for stage in stages:
+        for attempt in attempts_of(folder, stage):
+            nodes = attempt.get("nodes") or manifest.get("nodes") or 0
+            for day, seconds in days_of(attempt["started"], attempt["ended"] or now().timestamp()):
+                row = days.setdefault(day, {"nodes": 0, "seconds": 0.0})
+                row["nodes"] = max(row["nodes"], nodes)
+                row["seconds"] += nodes * seconds
+    kind = manifest.get("instance_type")
+    return [
+        {"day": day, "nodes": row["nodes"], "node_seconds": round(row["seconds"]), "instance_type": kind}
+        for day, row in sorted(days.items())
+    ]
+
+
+def days_of(started, ended):
+    """The stretch between two times, in seconds since 1970, as (2026-11-29, seconds) of each day that it touches."""
+    parts = []
+    while started < ended:
+        day = datetime.fromtimestamp(started, timezone.utc)  # noqa: UP017  Python 3.6 has no datetime.UTC
+        midnight = day.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        until = min(ended, midnight.timestamp())
+        parts.append((day.strftime("%Y-%m-%d"), until - started))
+        started = until
+    return parts
+
+
+def open_attempts(folder, manifest, stages):
+    """The attempts that go on, each with its nodes."""
+    last = [attempts[-1] for attempts in (attempts_of(folder, stage) for stage in stages) if attempts]
+    return [dict(one, nodes=one.get("nodes") or manifest.get("nodes") or 0) for one in last if one["ended"] is None]
 
 
 def last_number(name):

@@ -20,6 +20,7 @@ A run's folder, which it shares with the job scripts:
     results.json                what the run achieved
 """
 
+import calendar
 import errno
 import fcntl
 import hashlib
@@ -468,6 +469,7 @@ def remember_ends(places, lines):
             known = (read_json(folder / "submitted.json") or {}).get("jobs", {})
             if known.get(stage) == fields[0] and not path.exists():
                 remember(path, fields[0], fields[1], fields[2])
+                close_attempt(folder, stage, ended_at(fields[7], fields[6]))
     return living
 
 
@@ -475,6 +477,28 @@ def remember(path, job, state, reason):
     """Note the end of a job that wrote none itself."""
     with suppress(OSError):  # another user's run is theirs to write down
         write_json(path, {"by": "slurm", "slurm_state": state, "reason": reason, "job": job, "at": now()})
+
+
+def close_attempt(folder, stage, ended=None):
+    """Let the run's own script count a job that is over and wrote no end: its nodes have cost until then."""
+    script = folder / "results.py"
+    if script.is_file() and (folder / "logs" / stage / "attempts.json").is_file():
+        when = [] if ended is None else [str(ended)]
+        with suppress(Refused):
+            call([sys.executable, "-E", str(script), "close", stage, *when], 60)
+
+
+def ended_at(starts, elapsed):
+    """When a job ended, in seconds since 1970, from squeue's start and elapsed time; None for one that never ran."""
+    found = re.match(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)$", elapsed)
+    try:
+        began = calendar.timegm(time.strptime(starts, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+    if not found:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return began + ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def newest(places, count):
@@ -547,6 +571,7 @@ def cancel(request):
     for job, stage, state in alive:
         if state == "PENDING":  # a running job's exit trap writes this itself
             remember(folder / "ended" / (stage + ".json"), job, "CANCELLED", "cancelled before it started")
+            close_attempt(folder, stage)  # of a job that had lost its nodes and waited for others
     return {"cancelled": [job for job, _, _ in alive]}
 
 
