@@ -6,7 +6,7 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from trnctl.adapters.slurm import SlurmQueue
 from trnctl.adapters.ssh_shell import SshShell
 from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError, UsageError
 from trnctl.ports import File, JobQueue, LogLine, Need, RunOver, Shell, StageState, Submission
+from trnctl.render import templates
 from trnctl.render.agent import agent
 
 SCRIPT = agent()
@@ -119,6 +120,14 @@ def here(slurm: SmallSlurm) -> Iterator[SlurmBench]:
     for bench in _fresh(slurm, LocalShell(slurm.environ)):
         assert isinstance(bench, SlurmBench)
         yield bench
+
+
+def eventually(holds: Callable[[], bool], what: str, timeout: float = 30) -> None:
+    """Wait until something holds."""
+    limit = time.monotonic() + timeout
+    while not holds():
+        assert time.monotonic() < limit, f"{timeout:g} s, and still not: {what}"
+        time.sleep(0.1)
 
 
 def living(slurm: SmallSlurm, run: str) -> list[str]:
@@ -258,14 +267,18 @@ def test_a_cancelled_running_job_writes_its_own_end(here: SlurmBench) -> None:
 
 def test_what_slurm_will_forget_is_written_down(here: SlurmBench, slurm: SmallSlurm) -> None:
     """A node goes down under a job that has no exit trap and may not be requeued."""
-    script = File("compile.sbatch", "#!/bin/bash\n#SBATCH --no-requeue --output=/dev/null\nsleep 60\n")
     submission = here.submission(new_run())
-    submission = replace(submission, files=(*submission.files, script))
+    begin = f"python3 {submission.folder}/results.py begin compile\n"
+    script = File("compile.sbatch", f"#!/bin/bash\n#SBATCH --no-requeue --output=/dev/null\n{begin}sleep 60\n")
+    others = (File("results.py", templates.read("job/results.py")), File("run.json", '{"stages": ["compile"]}'))
+    submission = replace(submission, files=(*submission.files, script, *others))
     here.queue.submit(submission)
     for event in here.queue.follow(submission.run, here.runs_folder):
         if isinstance(event, StageState) and event.state == "running":
             break
     [node] = [job.node_list for job in here.queue.observe(here.runs_folder).jobs if job.state == "running"]
+    attempts = Path(submission.folder) / "logs" / "compile" / "attempts.json"
+    eventually(attempts.is_file, "the attempt is written down")
     slurm.call("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
     *_, last = here.queue.follow(submission.run, here.runs_folder)
     assert last == RunOver({"compile": "node-fail", "train": "cancelled"})
@@ -273,6 +286,10 @@ def test_what_slurm_will_forget_is_written_down(here: SlurmBench, slurm: SmallSl
     note = json.loads((Path(submission.folder) / "ended" / "compile.json").read_text())
     assert (note["slurm_state"], note["job"]) == ("NODE_FAIL", record.jobs["compile"])
     assert (record.ended["compile"]["state"], record.ended["compile"]["by"]) == ("node-fail", "slurm")
+    [attempt] = json.loads(attempts.read_text())
+    assert attempt["ended"] is not None, "a node that was lost has cost until then"
+    assert record.results is not None
+    assert record.results["ledger"][0]["nodes"] == 1
     slurm.wait_for_nodes()
 
 
