@@ -5,8 +5,8 @@ Runs on a stage's first node, from the run's folder, where run.json lies beside 
     results.py begin STAGE         a stage begins (again); exit code 3, with the reason on stdout, when it may not
     results.py end STAGE CODE [warned]
                                    it has ended, warned of the time limit or not: write ended/STAGE.json, results.json
-    results.py close STAGE [EPOCH] the job is over and wrote no end: its attempt ended then (seconds since 1970), else when
-                                   its logs were last written
+    results.py close STAGE [EPOCH] the job is over and wrote no end: its attempt ended then (seconds since 1970), else
+                                   when its logs were last written
     results.py checkpoint          print the newest whole checkpoint, of this run or of the one that it starts from
     results.py                     write results.json
 
