@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -289,7 +290,7 @@ def test_what_slurm_will_forget_is_written_down(here: SlurmBench, slurm: SmallSl
     [attempt] = json.loads(attempts.read_text())
     assert attempt["ended"] is not None, "a node that was lost has cost until then"
     assert record.results is not None
-    assert record.results["ledger"][0]["nodes"] == 1
+    assert cast("Any", record.results["ledger"])[0]["nodes"] == 1
     slurm.wait_for_nodes()
 
 
