@@ -1,0 +1,214 @@
+"""Submit a run: write its folder, ask Slurm for its jobs, let the first of them go. All or none, and never twice.
+
+Travels with the head node's script.
+"""
+
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import cache
+from folder import Refused, listed, lock, now, read_json, safe, share, write, write_json
+from slurm import call, jobs_of, living_jobs, require_slurm
+
+STAGES = ("prepare", "compile", "train")
+
+
+def submit(request):
+    """Write the folder and submit its jobs; the same run is never submitted twice. A compile stage whose graphs all lie
+    in the cache is left out."""
+    folder = Path(request["folder"])
+    for file in request["files"]:
+        safe(file["name"])
+    digest = digest_of(request)
+    try:
+        share(folder.parent.parent, folder.parent)
+        folder.mkdir(parents=True, exist_ok=True)
+        held = lock(folder)
+    except OSError as error:
+        raise Refused("no-folder", f"The run's folder {folder} cannot be made on the head node.", error) from error
+    with held:
+        done = read_json(folder / "submitted.json")
+        if done and done.get("digest", digest) != digest:
+            raise Refused("name-taken", "There is a run {run} already, and it is another one.".format(**request))
+        if done:
+            return release(folder, done, request, again=True)
+        require_slurm()
+        look_for(request.get("needs", []))
+        request, found = without_needless_compile(started_from(request))
+        found["digest"] = digest
+        alive = {stage: job for job, stage, _ in jobs_of(request["run"])}
+        if alive and set(alive) == set(request["stages"]):
+            # The jobs are there but their record is not: the first try broke off between the two.
+            return release(folder, record(folder, request, alive, found), request, again=True)
+        if alive:
+            call(["scancel", *sorted(alive.values())])
+        write_files(folder, request)
+        jobs = submit_stages(folder, request)
+        return release(folder, record(folder, request, jobs, found), request, again=False)
+
+
+def digest_of(request):
+    """What makes two submissions the same: scripts, stages and options of sbatch; not when they were made."""
+    scripts = sorted((file["name"], file["text"]) for file in request["files"] if file["name"].endswith(".sbatch"))
+    parts = [scripts, request["stages"], request.get("sbatch_args", [])]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def look_for(needs):
+    """The code and the data must be there: their lack would show only when all nodes are up and cost."""
+    for need in needs:
+        if not Path(need["path"]).exists():
+            message = "{what} is not on the cluster's shared storage: {path}".format(**need)
+            raise Refused("missing", message[0].upper() + message[1:], need["remedy"])
+
+
+def started_from(request):
+    """The request whose run.json tells the checkpoint of another run that it starts from, if it does."""
+    if not request.get("from_run"):
+        return request
+    runs, name = Path(request["folder"]).parent, safe(request["from_run"])
+    ending = [folder for folder in listed(runs) if folder.name.endswith("-" + name)]
+    other = ending[0] if len(ending) == 1 and not (runs / name).is_dir() else runs / name
+    if not other.is_dir():
+        raise Refused("no-run", "There is no run {from_run} to start from.".format(**request))
+    checkpoint = newest_checkpoint(other)
+    if not checkpoint:
+        raise Refused("no-checkpoint", f"{other.name} has no whole checkpoint to start from.")
+    files = [with_checkpoint(file, checkpoint) for file in request["files"]]
+    wish = request.get("cache")
+    if wish:
+        wish = dict(wish, without=[with_checkpoint(file, checkpoint) for file in wish["without"]])
+    return dict(request, files=files, cache=wish)
+
+
+def with_checkpoint(file, checkpoint):
+    """The file; run.json with the checkpoint that the run starts from."""
+    if file["name"] != "run.json":
+        return file
+    manifest = dict(json.loads(file["text"]), from_checkpoint=checkpoint)
+    return dict(file, text=json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+
+def newest_checkpoint(folder):
+    """The path of a run's newest whole checkpoint, as its own script knows it; '' without one."""
+    if not (folder / "results.py").is_file():
+        return ""
+    code, out, err = call([sys.executable, "-E", str(folder / "results.py"), "checkpoint"], 60)
+    if code:
+        raise Refused("no-checkpoint", f"The checkpoints of {folder.name} cannot be looked at.", err)
+    return out.strip()
+
+
+def without_needless_compile(request):
+    """(the request as it is to be carried out, {"compile", "why", "freed"}).
+
+    Before anything waits, locks in the cache that no living job can hold are removed: with one of them the compile job,
+    or the training, would wait without end.
+    """
+    wish = request.get("cache")
+    if not wish:
+        return request, {"compile": "skipped", "why": "", "freed": []}
+    whole, why = cache.verdict(wish["url"], wish["fingerprint"]) if wish["shared"] else (False, "each node has its own")
+    freed = []
+    if not whole and "://" not in wish["url"]:
+        freed, held = free_locks(wish["url"], [Path(request["folder"]).parent])
+        if freed:
+            whole, why = cache.verdict(wish["url"], wish["fingerprint"])
+        elif held:
+            why += f"; {held[0][0].name} is compiled now, perhaps by {cache.named(held[0][1])}"
+    told = [{"graph": module.name, "age_s": round(time.time() - module.locked_at)} for module in freed]
+    if wish["mode"] != "auto":
+        asked = {"force": ("scheduled", "asked for"), "skip": ("skipped", "asked for")}[wish["mode"]]
+        return request, {"compile": asked[0], "why": asked[1], "freed": told}
+    if not whole:
+        return request, {"compile": "scheduled", "why": why, "freed": told}
+    with suppress(OSError):  # its last use; another user's ledger is not ours to touch
+        os.utime(str(Path(wish["url"]) / cache.LEDGER / (wish["fingerprint"] + ".json")))
+    others = {file["name"]: file for file in wish["without"]}
+    files = [others.get(file["name"], file) for file in request["files"] if file["name"] != "compile.sbatch"]
+    stages = [stage for stage in request["stages"] if stage != "compile"]
+    return dict(request, files=files, stages=stages), {"compile": "cached", "why": why, "freed": told}
+
+
+def free_locks(cache_url, runs_folders):
+    """Remove the locks of a cache that nobody can hold; see `cache.free`."""
+    locked = [module for module in cache.walk(Path(cache_url)) if module.locks]
+    return cache.free(locked, cache.users(living_jobs(), runs_folders, cache_url)) if locked else ([], [])
+
+
+def write_files(folder, request):
+    """Everything that the jobs need, and the folders that Slurm's --output does not make."""
+    try:
+        for file in request["files"]:
+            # A batch script holds the user's variables, and a token may be among them.
+            secret = file["name"].endswith(".sbatch")
+            write(folder / file["name"], file["text"], 0o700 if secret else 0o755 if file.get("executable") else 0o644)
+        for place in ["ended", "checkpoints"] + ["logs/" + stage for stage in request["stages"]]:
+            (folder / place).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused("no-folder", f"The run's files cannot be written to {folder}.", error) from error
+
+
+def submit_stages(folder, request):
+    """{stage: job id}: the first job held, so that none starts before all are in; all or none."""
+    jobs = {}
+    before = None
+    for stage in request["stages"]:
+        argv = ["sbatch", *request.get("sbatch_args", [])]
+        argv += ["--parsable", f"--chdir={folder}", "--comment=trnctl:{}:{}".format(request["run"], stage)]
+        argv += [f"--dependency=afterok:{before}", "--kill-on-invalid-dep=yes"] if before else ["--hold"]
+        code, out, err = call([*argv, str(folder / (stage + ".sbatch"))], 90)
+        found = re.search(r"^(\d+)(;|$)", out, re.M)
+        if code or not found:
+            take_back(folder, request["run"], list(jobs.values()), f"Slurm refused the {stage} job.", err or out)
+        before = jobs[stage] = found.group(1)
+    return jobs
+
+
+def take_back(folder, run, jobs, message, said):
+    """Cancel what was submitted of a run that is refused, mark the folder, and say why."""
+    with suppress(Refused):  # should the controller go away in between, the next try finds them by the comment
+        # By the comment too: an sbatch that answered too late may have left a job that nobody was told of.
+        jobs = sorted(set(jobs) | {job for job, _, _ in jobs_of(run)})
+    if jobs:
+        call(["scancel", *jobs])
+    if (folder / "submitted.json").exists():
+        (folder / "submitted.json").unlink()
+    write_json(folder / "not-submitted.json", {"message": message, "said": said.strip(), "at": now()})
+    raise Refused("refused", message, said)
+
+
+def record(folder, request, jobs, found):
+    """Write down the job ids, and what was found of the compile stage, before the first job may start."""
+    done = dict(found, run=request["run"], jobs=jobs, at=now(), released=False)
+    done["sbatch_args"] = request.get("sbatch_args", [])
+    write_json(folder / "submitted.json", done)
+    if (folder / "not-submitted.json").exists():
+        (folder / "not-submitted.json").unlink()
+    return done
+
+
+def release(folder, done, request, again):
+    """Let the first job go, unless the user wants it held; also one that a try that broke off has left held."""
+    first = next((done["jobs"][stage] for stage in done.get("stages", STAGES) if stage in done["jobs"]), None)
+    if first and not request.get("hold") and not done.get("released"):
+        code, _, err = call(["scontrol", "release", first])
+        if code and not again:
+            take_back(folder, done["run"], list(done["jobs"].values()), "Slurm would not release the first job.", err)
+        if code and is_held(first):
+            raise Refused("refused", f"Slurm would not release job {first}, and it is held.", err)
+        write_json(folder / "submitted.json", dict(done, released=True))
+    answer = {name: done.get(name) for name in ("run", "jobs", "compile", "why", "freed")}
+    return dict(answer, folder=str(folder), again=again)
+
+
+def is_held(job):
+    """Whether a job is in the queue and held; also when Slurm does not answer, since then nobody knows."""
+    code, out, err = call(["squeue", "-h", "-a", "-j", job, "-o", "%r"])
+    return "JobHeld" in out if not code else "Invalid job id" not in err
