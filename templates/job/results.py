@@ -186,7 +186,7 @@ def steps_reached(folder, manifest):
                     continue
                 found = match.groupdict()
                 step = number(found.get("step"))
-                told["steps_done"] = None if step is None else int(step)
+                told["steps_done"] = None if step is None else int(step) + 1 - manifest.get("log_first", 1)
                 told["final_loss"] = number(found.get("loss"))
                 rates.append(number(found.get("throughput")))
         rates = [rate for rate in rates if rate is not None]
@@ -206,11 +206,19 @@ def checkpoints(folder, manifest):
     return [
         {
             "name": str(path.relative_to(folder / "checkpoints")),
-            "bytes": path.stat().st_size,
-            "complete": rule != "zip" or zipfile.is_zipfile(str(path)),
+            # A folder may hold a file for each tensor of each worker: to add them up would take minutes.
+            "bytes": None if path.is_dir() else path.stat().st_size,
+            "complete": is_whole(path, rule),
         }
         for path in sorted(found, key=lambda path: (last_number(path.name), path.stat().st_mtime))
     ]
+
+
+def is_whole(path, rule):
+    """Whether a checkpoint was written to its end, by the rule that its script makes possible."""
+    if rule == "zip":
+        return zipfile.is_zipfile(str(path))
+    return rule != "done-file" or (path / "done").is_file()
 
 
 def newest_checkpoint(folder, manifest):

@@ -109,6 +109,11 @@ def run_folder(request):
     return next((folder for folder in folders if folder.is_dir()), folders[0] if folders else Path("/nonexistent"))
 
 
+def log_node(manifest):
+    """The node whose log holds the step lines of training: not always the first, where the model is split in stages."""
+    return (manifest or {}).get("log_node") or 0
+
+
 def tail(path, size):
     """(text, offset of its start): the last `size` bytes of a log, from a line's start; (None, 0) without one."""
     try:

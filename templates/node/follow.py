@@ -7,7 +7,7 @@ import select
 import sys
 import time
 
-from folder import Refused, read_json, run_folder, tail
+from folder import Refused, log_node, read_json, run_folder, tail
 from slurm import SEP, call
 from submit import STAGES
 
@@ -94,6 +94,8 @@ def logs_to_follow(folder, request):
             continue
         node = request.get("node")
         names = [f"{stage}/node-{node or 0}.log"] if node is not None else [f"{stage}.log", f"{stage}/node-0.log"]
+        with_steps = log_node(read_json(folder / "run.json")) if stage == "train" and node is None else 0
+        names += [f"{stage}/node-{with_steps}.log"] if with_steps else []
         for name in names:
             path = folder / "logs" / name if "/" in name else folder / name
             start_at = 0 if request.get("from_start", True) else tail(path, 2000)[1]

@@ -29,7 +29,7 @@ import time
 from contextlib import suppress
 
 import tend
-from folder import Refused, listed, now, read_json, run_folder, runs_folders, safe, tail, write_json
+from folder import Refused, listed, log_node, now, read_json, run_folder, runs_folders, safe, tail, write_json
 from follow import OVER, emit, follow
 from resume import resume
 from slurm import SEP, call, finish, jobs_of, living_jobs, require_slurm, start
@@ -147,7 +147,7 @@ def read_run(folder, whole, tail_bytes):
     manifest, submitted = read_json(folder / "run.json"), read_json(folder / "submitted.json")
     if manifest is None and submitted is None:
         return None
-    paths = log_paths(folder, whole) if tail_bytes else []
+    paths = log_paths(folder, whole, log_node(manifest)) if tail_bytes else []
     tails = [(name, tail(path, tail_bytes)[0]) for name, path in paths]
     refused = read_json(folder / "not-submitted.json") or {}
     return {
@@ -162,11 +162,12 @@ def read_run(folder, whole, tail_bytes):
     }
 
 
-def log_paths(folder, whole):
-    """[(name, path)] of a run's logs: `train.log`, `train/node-0.log`; those of every node when `whole`."""
+def log_paths(folder, whole, node):
+    """[(name, path)] of a run's logs: `train.log`, `train/node-0.log`, that of `node`; of every node when `whole`."""
     found = [(stage + ".log", folder / (stage + ".log")) for stage in STAGES]
     for place in listed(folder / "logs"):
-        nodes = [path for path in listed(place) if path.name.endswith(".log")] if whole else [place / "node-0.log"]
+        some = [place / f"node-{number}.log" for number in sorted({0, node if place.name == "train" else 0})]
+        nodes = [path for path in listed(place) if path.name.endswith(".log")] if whole else some
         found += [(f"{place.name}/{path.name}", path) for path in nodes]
     return found
 

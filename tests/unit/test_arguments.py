@@ -10,7 +10,7 @@ from tests.recipes import layout, recipe
 from trnctl.errors import UsageError
 from trnctl.plan.arguments import Filled, fill_in, planned_steps
 from trnctl.plan.layout import Layout
-from trnctl.specs.workload import Value, WorkloadSpec
+from trnctl.specs.workload import Checkpoint, Value, WorkloadSpec
 
 
 def filled(
@@ -109,3 +109,41 @@ def test_flags_and_other_braces_in_a_recipe() -> None:
     made = filled(workload)
     assert made.training == ("--yes", '--json={"steps": 28125}', "--many=16x32=512")
     assert made.virtualenv == "/fsx/venv"
+
+
+def hydra() -> WorkloadSpec:
+    """A script that takes its configuration from Hydra."""
+    return replace(
+        recipe("llama3-8b"),
+        arguments={"config-name": "llama"},
+        overrides={"trainer.max_steps": "{steps}", "data.batch": "{replica_batch}", "split": "{tensor}x{pipeline}",
+                   "saves.every": "{every_steps}", "dir": "{checkpoints}", "bf16": True},
+        compile_overrides={"trainer.max_steps": 10},
+        compile_environment={"COMPILE": "1", "WHERE": "{run}"},
+        checkpoint=Checkpoint("*", every_steps=50),
+    )  # fmt: skip
+
+
+def test_overrides_are_written_as_hydra_reads_them() -> None:
+    made = filled(hydra(), layout(4, workload=hydra()))
+    assert made.training == (
+        "--config-name=llama", "trainer.max_steps=10000", "data.batch=256", "split=32x1", "saves.every=50",
+        "dir=/fsx/trnctl/runs/r/checkpoints", "bf16=true",
+    )  # fmt: skip
+    assert set(made.compiling) ^ set(made.training) == {"trainer.max_steps=10000", "trainer.max_steps=10"}
+    assert (made.trial["COMPILE"], made.trial["WHERE"]) == ("1", "/fsx/trnctl/runs/r")
+    assert "COMPILE" not in made.environment
+
+
+def test_what_the_user_sets_goes_where_the_script_reads_it() -> None:
+    wanted: dict[str, Value] = {"trainer.max_steps": "7", "model.layers": "4", "saves.every": "3", "config-name": "b"}
+    made = filled(hydra(), layout(4, workload=hydra()), wanted)
+    assert {"trainer.max_steps=7", "model.layers=4", "saves.every=3", "--config-name=b"} <= set(made.training)
+    assert (made.steps, made.every_steps) == (7, 3)
+    assert "trainer.max_steps=10" in made.compiling
+    with pytest.raises(UsageError, match="after how many steps the script saves"):
+        filled(hydra(), layout(4, workload=hydra()), {"saves.every": "often"})
+    with pytest.raises(UsageError, match="follows from the layout"):
+        filled(hydra(), layout(4, workload=hydra()), {"split": "1x1"})
+    plain = filled(recipe(), None, {"model.layers": "4"})
+    assert "--model.layers=4" in plain.training, "without overrides a dot is part of an argument's name"

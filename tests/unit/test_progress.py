@@ -47,3 +47,13 @@ def test_steps_a_second_need_a_rate_of_sequences() -> None:
     assert parse_progress({**MANIFEST, "unit": "tokens/s"}, line(5)).rate_steps_per_s is None
     assert parse_progress({**MANIFEST, "layout": {}}, line(5)).rate_steps_per_s is None
     assert parse_progress(MANIFEST, line(5, rate="0.00")).rate_steps_per_s is None
+
+
+def test_a_script_that_counts_from_nought_has_done_one_step_more() -> None:
+    assert parse_progress({**MANIFEST, "log_first": 0}, line(77)).step == 78
+    assert MANIFEST["log_first"] == 1
+
+
+def test_a_progress_bar_is_read_as_it_is_drawn() -> None:
+    bar = {**MANIFEST, "log_pattern": r"global_step=(?P<step>[\d.]+)"}
+    assert parse_progress(bar, "x\rEpoch 0: global_step=7.0, a]\rEpoch 0: global_step=8.0, a]\rEpoch 0: glob").step == 8

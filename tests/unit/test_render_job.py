@@ -13,8 +13,8 @@ from tests.conftest import Snapshot
 from tests.recipes import layout, recipe, request
 from trnctl.errors import UsageError
 from trnctl.ports import File
-from trnctl.render.job import JobRequest, code_folder, documents
-from trnctl.specs.workload import Checkpoint, Scaling, Source, WorkloadSpec
+from trnctl.render.job import JobRequest, code_folder, documents, log_node
+from trnctl.specs.workload import Checkpoint, LogPattern, Scaling, Source, WorkloadSpec
 
 CASES: list[tuple[int, Scaling]] = [(1, "strong"), (4, "strong"), (16, "strong"), (16, "weak")]
 
@@ -194,3 +194,11 @@ def test_a_graph_that_failed_once_is_compiled_again() -> None:
     assert "\n    'NEURON_CC_FLAGS=-O1 --retry_failed_compilation'\n" in made["compile.sbatch"].text
     assert "\n    NEURON_CC_FLAGS=-O1\n" in made["train.sbatch"].text
     assert "--retry_failed_compilation" in files(workload=replace(recipe(), environment={}))["compile.sbatch"].text
+
+
+def test_the_step_lines_stand_in_the_log_of_the_last_stages_first_node() -> None:
+    split = replace(recipe("llama3-70b"), log=LogPattern(r"(?P<step>\d+)", printed_by="last-stage"))
+    made = layout(32, workload=split)
+    assert (made.tensor, made.pipeline, made.data) == (32, 8, 4)
+    assert log_node(split, made) == 28, "worker 896 = 7 stages x 128 workers"
+    assert log_node(recipe("llama3-70b"), made) == 0

@@ -205,6 +205,23 @@ def test_checkpoints_are_told_oldest_first_and_half_ones_as_such(folder: Path) -
     assert run(folder, "results.py", "checkpoint").stdout == f"{folder}/checkpoints/ckpt_1000.pt\n"
 
 
+def test_a_folder_is_whole_once_it_is_marked_as_done(folder: Path) -> None:
+    manifest = json.loads((folder / "run.json").read_text())
+    manifest["checkpoint"] = {"pattern": "step_*", "complete_when": "done-file"}
+    write(folder / "run.json", json.dumps({**manifest, "log_first": 0}))
+    for step in (100, 200, 1000):
+        write(folder / f"checkpoints/step_{step}/model/part.pt", "x")
+    for step in (100, 200):
+        write(folder / f"checkpoints/step_{step}/done", "1")
+    write(folder / "logs/train/node-0.log", LINE.format(step=199, loss="7.0", rate="10.0"))
+    told = results(folder)
+    assert [(one["name"], one["complete"], one["bytes"]) for one in told["checkpoints"]] == [
+        ("step_100", True, None), ("step_200", True, None), ("step_1000", False, None),
+    ]  # fmt: skip
+    assert run(folder, "results.py", "checkpoint").stdout == f"{folder}/checkpoints/step_200\n"
+    assert told["steps_done"] == 200, "a script that counts from 0 has done one step more"
+
+
 # ------------------------------------------------------------------------------------------------ gate.py
 
 START = "trnctl: stage compile starts on n-1, node 0 of 4, master 10.0.0.1\n"

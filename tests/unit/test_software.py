@@ -10,9 +10,9 @@ from tests.recipes import recipe
 from tests.unit.test_render_cluster import QUEUE, RESOURCE, SPEC
 from trnctl.actions.validate import validate
 from trnctl.errors import UsageError
-from trnctl.plan.software import refuse_software, software_findings
+from trnctl.plan.software import admit_software, software_findings
 from trnctl.specs.cluster import ClusterFile, ClusterSpec
-from trnctl.specs.workload import WorkloadSpec
+from trnctl.specs.workload import Software, WorkloadSpec
 
 ON_CPU = replace(SPEC, queues=(replace(QUEUE, compute_resources=(replace(RESOURCE, instance_type="c5.4xlarge"),)),))
 
@@ -23,7 +23,7 @@ def codes(spec: ClusterSpec, workload: WorkloadSpec | None = None) -> list[tuple
 
 def test_the_default_cluster_runs_the_recipe() -> None:
     assert codes(SPEC) == []
-    refuse_software(SPEC, recipe())
+    admit_software(SPEC, recipe())
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_pair_that_cannot_run_it_is_refused_with_the_one_that_can(change: dict
     spec = replace(SPEC, **change)  # type: ignore[arg-type]  # the fields that are changed are texts
     assert codes(spec) == [(code, "error")]
     with pytest.raises(UsageError, match="bert-large cannot run with this cluster's software") as caught:
-        refuse_software(spec, recipe())
+        admit_software(spec, recipe())
     assert "ubuntu2404" in caught.value.remedy
     assert [finding.code for finding in caught.value.findings] == [code]
 
@@ -46,7 +46,7 @@ def test_a_pair_that_cannot_run_it_is_refused_with_the_one_that_can(change: dict
 def test_an_unproven_pair_is_not_refused() -> None:
     spec = replace(SPEC, neuron_sdk="2.33.0")
     assert codes(spec) == [("sdk-unproven", "warning")]
-    refuse_software(spec, recipe())
+    admit_software(spec, recipe())
 
 
 def test_what_does_not_speak_xla_runs_without_it() -> None:
@@ -69,3 +69,26 @@ def test_validate_judges_the_files_own_recipes() -> None:
         ("sdk-unproven", "warning", ""),
     ]
     assert found[0].message.startswith("mine: PyTorch 2.9 for Neuron needs glibc 2.35")
+
+
+def test_outside_of_what_the_recipe_was_written_for_is_a_doubt_not_a_refusal() -> None:
+    narrow = replace(recipe(), software=Software("2.28.0", "2.30.0", ("ubuntu2404",)))
+    (doubt,) = admit_software(SPEC, narrow)
+    assert (doubt.code, doubt.level) == ("sdk-unproven", "warning")
+    assert "2.28.0 to 2.30.0, and this cluster has 2.31.1" in doubt.message
+    assert '"2.30.0"' in doubt.remedy
+    assert admit_software(SPEC, replace(narrow, software=Software("2.28.0", "", ("ubuntu2404",)))) == []
+    assert "2.31.1" in admit_software(SPEC, replace(narrow, software=Software("2.33.0")))[0].message
+    (other,) = admit_software(SPEC, replace(narrow, software=Software(os=("ubuntu2604", "rhel9"))))
+    assert "ubuntu2604 or rhel9" in other.message
+    broken = replace(SPEC, os="alinux2023")
+    assert codes(broken, narrow) == [("os-no-torch-xla", "error")], "one refusal says enough"
+
+
+def test_native_torch_needs_a_release_and_a_chip_that_have_it() -> None:
+    native = replace(recipe(), stack="fsdp", compile="none", ranks_per_node={"trn2.48xlarge": 64})
+    on_trn2 = replace(
+        SPEC, queues=(replace(QUEUE, compute_resources=(replace(RESOURCE, instance_type="trn2.48xlarge"),)),)
+    )
+    assert codes(on_trn2, native) == [("sdk-no-torch-native", "error")]
+    assert codes(replace(on_trn2, neuron_sdk="2.33.0"), native) == [("sdk-unproven", "warning")]

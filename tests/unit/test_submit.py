@@ -15,6 +15,7 @@ from trnctl.actions.submit import Facts, SubmitPlan, Wishes, head_of, plan_submi
 from trnctl.errors import NotFoundError, RefusedError, UsageError
 from trnctl.specs.cluster import ClusterSpec
 from trnctl.specs.loading import load_cluster_file
+from trnctl.specs.workload import FromRun
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOW = datetime(2026, 11, 29, 9, 0, tzinfo=UTC)
@@ -154,3 +155,36 @@ def test_a_recipe_that_cannot_start_from_a_checkpoint_is_not_told_to() -> None:
     spec = replace(recipe(), checkpoint=replace(recipe().checkpoint, resume_arguments=()))
     with pytest.raises(UsageError, match="does not say how"):
         plan_submit(spec, example(), Wishes(nodes=4, from_run="other"), run="r", now=NOW, facts=Facts())
+
+
+def test_a_script_that_finds_its_own_checkpoints_cannot_start_from_another_run() -> None:
+    own = replace(recipe(), checkpoint=replace(recipe().checkpoint, resume_arguments=("--loading_step=latest",)))
+    with pytest.raises(UsageError, match="only in the folder that it writes to") as caught:
+        plan_submit(own, example(), Wishes(nodes=4, from_run="other"), run="r", now=NOW, facts=Facts())
+    assert "trnctl resume other" in caught.value.remedy
+
+
+def test_a_training_that_needs_the_run_before_it_is_refused_without() -> None:
+    needs = FromRun(("bert-large", "bert-large-fp32"), "phase 2 goes on with phase 1's weights", "resume_ckpt_path")
+    second = replace(recipe(), name="second", from_run=needs)
+    with pytest.raises(UsageError, match="starts from a run of bert-large or bert-large-fp32") as caught:
+        plan_submit(second, example(), Wishes(nodes=4), run="r", now=NOW, facts=Facts())
+    assert "trnctl submit second --from RUN" in caught.value.remedy
+    assert "--set resume_ckpt_path=" in caught.value.remedy
+    by_hand = Wishes(nodes=4, arguments={"resume_ckpt_path": "/fsx/ckpt_28125.pt"})
+    for wishes in (Wishes(nodes=4, from_run="bert-large-1129-a3f"), by_hand):
+        made = plan_submit(second, example(), wishes, run="r", now=NOW, facts=Facts())
+        assert made.submission.from_run == (wishes.from_run or "")
+
+
+def test_what_is_doubtful_is_part_of_the_plan() -> None:
+    doubtful = plan_submit(
+        replace(recipe(), experimental="the stack is a beta"),
+        replace(example(), neuron_sdk="2.33.0"),
+        Wishes(nodes=4),
+        run="r",
+        now=NOW,
+        facts=Facts(),
+    )
+    assert [finding.code for finding in doubtful.findings] == ["recipe-experimental", "sdk-unproven"]
+    assert plan(Wishes(nodes=4)).findings == ()

@@ -101,7 +101,17 @@ def test_all_problems_come_at_once_with_their_lines() -> None:
         ("{trn1.32xlarge: 32}", "{trn1.32xlarge: 32, trn1.2xlarge: 3}", "batch-product", "do not divide 64"),
         ("{trn1.32xlarge: 32}", "{trn1.32xlarge: 32, trn1.2xlarge: 0}", "out-of-range", "1 or more"),
         ("ranks_per_node: {trn1.32xlarge: 32}\n", "", "missing-key", "how many workers"),
-        ('pattern: "*.pt"', 'pattern: "*.pt", complete_when: ready', "unknown-value", "zip, exists"),
+        ('pattern: "*.pt"', 'pattern: "*.pt", every_steps: 0', "out-of-range", "at least 1"),
+        (r"(?P<step>\d+)'", r"(?P<step>\d+)', first: 2", "out-of-range", "at most 1"),
+        (r"(?P<step>\d+)'", r"(?P<step>\d+)', printed_by: node-3", "unknown-value", "last-stage"),
+        ("steps: 10", "steps: 10\noverrides: {--a.b: 1}", "argument-name", "without dashes"),
+        ("steps: 10", 'steps: 10\ncompile_overrides: {a: "{stepz}"}', "unknown-placeholder", "Nothing fills"),
+        ("steps: 10", 'steps: 10\ncompile_environment: {"A-B": x}', "variable-name", "underscores"),
+        ("steps: 10", "steps: 10\nfrom_run: {why: weights}", "missing-key", "recipes: [name]"),
+        ("steps: 10", "steps: 10\nsoftware: {last_sdk: 2.31.9}", "unknown-value", "2.31.1"),
+        ("steps: 10", "steps: 10\nsoftware: {first_sdk: 2.31.1, last_sdk: 2.28.0}", "out-of-range", "Exchange"),
+        ("steps: 10", "steps: 10\nchoices: [{what: n, ours: '4', why: so, source: {a: b}}]", "unknown-key", "sources"),
+        ('pattern: "*.pt"', 'pattern: "*.pt", complete_when: ready', "unknown-value", "zip, done-file, exists"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_the_way_out(old: str, new: str, code: str, part: str) -> None:

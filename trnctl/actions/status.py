@@ -254,7 +254,8 @@ def _why(note: Mapping[str, object]) -> str:
 
 def _summary(record: RunRecord, jobs: Mapping[str, Job]) -> RunStatus:
     now, manifest, reached = current_stage(record, jobs), record.manifest, record.results or {}
-    seen = parse_progress(manifest, record.logs.get("train/node-0.log", "") if now.stage == "train" else "")
+    log = f"train/node-{_whole(manifest.get('log_node'))}.log"
+    seen = parse_progress(manifest, record.logs.get(log, "") if now.stage == "train" else "")
     batch = _whole(_mapping(manifest.get("layout")).get("global_batch"))
     eta = None
     if now.state == "running" and seen.throughput and seen.steps and seen.step is not None:

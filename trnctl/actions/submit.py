@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Literal
 
 from trnctl.errors import ConnectionLost, Interrupted, NotFoundError, RefusedError, UsageError, WaitedTooLong
+from trnctl.findings import Finding
 from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.layout import Layout, check_queue
 from trnctl.plan.outlook import admit
 from trnctl.plan.proposal import propose, ranks_on
-from trnctl.plan.software import refuse_software
+from trnctl.plan.software import admit_software
 from trnctl.ports import CacheWish, File, Instance, JobQueue, Need, Services, Stage, Submission, Submitted
 from trnctl.render.job import (
     JobRequest,
@@ -64,6 +65,7 @@ class SubmitPlan:
     estimate: Estimate
     submission: Submission
     compile: str  # scheduled (unless the head node finds all graphs in the cache) | skipped
+    findings: tuple[Finding, ...] = ()  # warnings: what is doubtful about the cluster's software, and the recipe's own
 
     @property
     def run(self) -> str:
@@ -96,7 +98,7 @@ def plan_submit(
     """Legality first (UsageError), then capacity (RefusedError), then everything that will be written."""
     _admit_workload(workload, spec, wishes)
     queue, instance_type = pick_queue(spec, workload, wishes.queue)
-    refuse_software(spec, workload)
+    doubts = admit_software(spec, workload)
     nodes = workload.nodes if wishes.nodes is None else wishes.nodes
     admitted = admit(propose(workload, instance_type, nodes, wishes.scaling), force=wishes.force)
     layout = admitted.layout
@@ -128,7 +130,26 @@ def plan_submit(
     submission = _submission(workload, layout, request, wishes)
     compiles = "compile" in submission.stages
     guess = estimate(workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles)
-    return SubmitPlan(workload, queue, instance_type, layout, guess, submission, "scheduled" if compiles else "skipped")
+    return SubmitPlan(
+        workload,
+        queue,
+        instance_type,
+        layout,
+        guess,
+        submission,
+        "scheduled" if compiles else "skipped",
+        (*_experimental(workload), *doubts),
+    )
+
+
+def _experimental(workload: WorkloadSpec) -> Iterator[Finding]:
+    if workload.experimental:
+        yield Finding(
+            "recipe-experimental",
+            "warning",
+            f"{workload.name} is experimental: {workload.experimental}",
+            "Try it on one node, with --set for few steps, before you count on it.",
+        )
 
 
 def _admit_workload(workload: WorkloadSpec, spec: ClusterSpec, wishes: Wishes) -> None:
@@ -143,10 +164,30 @@ def _admit_workload(workload: WorkloadSpec, spec: ClusterSpec, wishes: Wishes) -
             f"{workload.name} can be planned, but not submitted: {workload.plan_only}",
             remedy=f"trnctl plan {workload.name} plans it; a recipe of your own, with a script, can be submitted",
         )
-    if wishes.from_run and not workload.checkpoint.resume_arguments:
+    _admit_start(workload, wishes)
+
+
+def _admit_start(workload: WorkloadSpec, wishes: Wishes) -> None:
+    """Refuse --from where the script cannot be told a checkpoint, and its lack where the training needs one."""
+    words = workload.checkpoint.resume_arguments
+    if wishes.from_run and not words:
         raise UsageError(
             f"{workload.name} does not say how its script starts from a checkpoint",
             remedy="add resume_arguments to checkpoint in the recipe, or leave --from out",
+        )
+    if wishes.from_run and not any("{checkpoint}" in word for word in words):
+        raise UsageError(
+            f"the script of {workload.name} finds checkpoints only in the folder that it writes to itself, so that it "
+            "cannot start from another run's",
+            remedy=f"leave --from out; trnctl resume {wishes.from_run} lets that run itself go on",
+        )
+    needed = workload.from_run
+    if needed.recipes and not wishes.from_run and needed.argument not in (wishes.arguments or {}):
+        elsewhere = f"; a checkpoint from elsewhere: --set {needed.argument}=/path/of/it" if needed.argument else ""
+        raise UsageError(
+            f"{workload.name} starts from a run of {' or '.join(needed.recipes)}, and none is named: {needed.why}",
+            remedy=f"trnctl submit {workload.name} --from RUN, the name of such a run (trnctl runs lists them)"
+            f"{elsewhere}",
         )
 
 

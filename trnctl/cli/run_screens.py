@@ -43,7 +43,14 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     if not checkpoint.on_signal:
         words = f"a stop loses the work since the last checkpoint (written {checkpoint.cadence})"
         screen.field("! at risk", words, indent="  ", style="yellow")
+    _doubts(screen, plan)
     screen.say()
+
+
+def _doubts(screen: Screen, plan: SubmitPlan) -> None:
+    """The warnings of a plan, before anything is sent."""
+    for finding in plan.findings:
+        screen.say(f"! {finding.code}: {finding.message} — {finding.remedy}", style="yellow")
 
 
 def _compile_words(plan: SubmitPlan) -> str:
@@ -63,12 +70,14 @@ def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(file.text, encoding="utf-8")
             target.chmod(0o755 if file.executable else 0o644)
+    _doubts(screen, plan)
     if screen.json:
         screen.data(
             {
                 "run": plan.run, "folder": plan.submission.folder, "compile": plan.compile,
                 "fingerprint": plan.submission.cache.fingerprint if plan.submission.cache else None,
                 "commands": commands(plan), "files": {file.name: file.text for file in plan.submission.files},
+                "findings": [finding.as_json() for finding in plan.findings],
             }
         )  # fmt: skip
         return
@@ -114,7 +123,7 @@ def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bo
     freed = [{"graph": lock.graph, "age_s": lock.age_s} for lock in answer.freed]
     result = {
         "run": answer.run, "jobs": jobs, "folder": answer.folder, "compile": answer.compile, "why": answer.why,
-        "unlocked": freed, "again": answer.again,
+        "unlocked": freed, "again": answer.again, "findings": [finding.as_json() for finding in plan.findings],
     }  # fmt: skip
     _freed(screen, answer.freed)
     if screen.json:

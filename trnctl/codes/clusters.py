@@ -29,7 +29,7 @@ CLUSTERS: tuple[tuple[str, Level, str, str], ...] = (
     ("sdk-no-torch-native", "error", "This Neuron SDK has no native PyTorch.", "Choose a release that has it."),
     ("sdk-without-xla-training", "warning", "This Neuron SDK has no PyTorch training for first-generation Trainium.", "Choose a release up to 2.31."),
     ("sdk-not-established", "error", "The package versions of this Neuron SDK are not established, so that the node scripts cannot pin them.", "Choose a release whose packages are known, or bring an image."),
-    ("sdk-unproven", "warning", "Something that is used here is not established for this Neuron SDK.", "Try it on one node before you count on it."),
+    ("sdk-unproven", "warning", "Something that is used here is not established for this Neuron SDK, or a recipe was not written for it.", "Try it on one node before you count on it."),
     # ------------------------------------------------------------------------------------------ head node
     ("no-way-in", "error", "Nobody could reach the head node.", "Write `ssh_from: [YOUR.ADDRESS/32]`, or `ssm: true`."),
     ("no-key", "error", "Nobody could log in to the head node: there is no key pair.", "Name an ed25519 key pair, or use Session Manager."),

@@ -34,8 +34,10 @@ _HARMLESS = re.compile(
     r"WANDB|TQDM|PYTHON|AWS|LD)_.*|NEURON_CC_FLAGS|XLA_TRANSFER_SEED_ASYNC"
 )
 # What a recipe's argument may hold that says where files lie or when a run stops: no value of it changes a graph.
-_PLACES = re.compile(r"\{(checkpoints|output|steps)\}")
-_NUMBERS = re.compile(r"\{(nodes|ranks|world|micro_batch|accumulation|global_batch)\}")
+_PLACES = re.compile(r"\{(checkpoints|output|run|steps|every_steps)\}")
+_NUMBERS = re.compile(
+    r"\{(nodes|ranks|world|micro_batch|accumulation|global_batch|replica_batch|tensor|pipeline|context)\}"
+)
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,12 @@ def fingerprint(
         "micro_batch": layout.micro_batch,
         "accumulation": _accumulation(layout),
         "sequence": workload.batch.sequence,
-        "arguments": _arguments(workload, layout, workload.arguments, arguments),
-        "trial": _arguments(workload, layout, workload.compile_arguments, {}),
+        "arguments": _arguments(workload, layout, {**workload.arguments, **workload.overrides}, arguments),
+        "trial": _arguments(workload, layout, {**workload.compile_arguments, **workload.compile_overrides}, {}),
     }
     variables = {**workload.environment, **(workload.multi_node_environment if layout.nodes > 1 else {}), **environment}
+    if workload.compile_environment:
+        facts["trial_environment"] = dict(sorted(workload.compile_environment.items()))
     shaping = {name: value for name, value in sorted(variables.items()) if _shapes(name)}
     flags = compiler_flags(variables.get(FLAGS, ""))
     hashed = json.dumps([facts, shaping, flags], sort_keys=True, default=str)
@@ -129,8 +133,10 @@ def _arguments(
     workload: WorkloadSpec, layout: Layout, given: Mapping[str, Value], wanted: Mapping[str, Value]
 ) -> dict[str, str]:
     """Those that may change a graph, with the layout's numbers filled in; folders stay the words that they are."""
-    words = {name: str(getattr(layout, name)) for name in ("nodes", "world", "micro_batch", "global_batch")}
+    own = ("nodes", "world", "micro_batch", "global_batch", "tensor", "pipeline", "context")
+    words = {name: str(getattr(layout, name)) for name in own}
     words.update(ranks=str(layout.ranks_per_node), accumulation=_accumulation(layout))
+    words["replica_batch"] = str(layout.micro_batch * layout.accumulation)
     free = {name for name, value in given.items() if _PLACES.search(str(value))} | set(workload.graph_neutral)
     return {
         name: _NUMBERS.sub(lambda match: words[match[1]], str(value))

@@ -32,14 +32,15 @@ def parse_progress(manifest: Mapping[str, object], log_tail: str) -> Progress:
         pattern = re.compile(str(manifest.get("log_pattern") or r"(?!)"))
     except re.error:
         return Progress(steps=steps)
-    for line in reversed(log_tail.split("\n")[:-1]):
+    for line in reversed(re.split(r"[\r\n]", log_tail)[:-1]):  # a progress bar ends its lines with a return
         match = pattern.search(line[:_LONGEST_LINE])
         if match is None:
             continue
         found = match.groupdict()
         throughput = _number(found.get("throughput"))
+        step, first = _whole(_number(found.get("step"))), _whole(manifest.get("log_first"))
         return Progress(
-            step=_whole(_number(found.get("step"))),
+            step=step if step is None or first is None else step + 1 - first,
             steps=steps,
             loss=_number(found.get("loss")),
             throughput=throughput,

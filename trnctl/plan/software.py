@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trnctl.errors import UsageError
 from trnctl.findings import Finding, errors_among
 from trnctl.specs.cluster import ClusterFile, ClusterSpec
-from trnctl.specs.sdk import pairing
+from trnctl.specs.sdk import PROVEN_OS, ROWS, pairing
 from trnctl.specs.workload import WorkloadSpec
 
 
@@ -18,7 +18,31 @@ def software_findings(spec: ClusterSpec, workload: WorkloadSpec) -> list[Finding
     used = sorted(name for name in types & workload.ranks_per_node.keys() if name.startswith("trn"))
     if not used:
         return []
-    return pairing(spec.os, spec.neuron_sdk, used, torch_xla=_speaks_xla(workload))
+    native = workload.stack == "fsdp"
+    found = pairing(spec.os, spec.neuron_sdk, used, torch_xla=_speaks_xla(workload), torch_native=native)
+    return found if errors_among(found) else [*found, *_outside(spec, workload)]
+
+
+def _outside(spec: ClusterSpec, workload: WorkloadSpec) -> Iterator[Finding]:
+    """Where the cluster's software is not what the recipe was written for; nobody knows more of it than that."""
+    wanted, system = workload.software, spec.os
+    known = [release.version for release in reversed(ROWS)]
+    first, last = wanted.first_sdk or known[0], wanted.last_sdk or known[-1]
+    if spec.neuron_sdk in known and not known.index(first) <= known.index(spec.neuron_sdk) <= known.index(last):
+        yield Finding(
+            "sdk-unproven",
+            "warning",
+            f"{workload.name} was written for Neuron SDK {first} to {last}, and this cluster has {spec.neuron_sdk}",
+            f'The pair that is known: `neuron_sdk: "{last if spec.neuron_sdk > last else first}"` with '
+            f"`os: {PROVEN_OS}`.",
+        )
+    if wanted.os and system not in wanted.os:
+        yield Finding(
+            "sdk-unproven",
+            "warning",
+            f"{workload.name} was written for {' or '.join(wanted.os)}, and this cluster has {system}",
+            f"Write `os: {wanted.os[0]}`, or try it on one node before you count on it.",
+        )
 
 
 def _speaks_xla(workload: WorkloadSpec) -> bool:
@@ -26,8 +50,9 @@ def _speaks_xla(workload: WorkloadSpec) -> bool:
     return workload.compile == "neuron_parallel_compile" or workload.stack in ("nxd", "nxdt")
 
 
-def refuse_software(spec: ClusterSpec, workload: WorkloadSpec) -> None:
-    """UsageError, with the pair that works, when the cluster's software cannot run the recipe."""
+def admit_software(spec: ClusterSpec, workload: WorkloadSpec) -> list[Finding]:
+    """What is doubtful about the cluster's software for a recipe. UsageError, with the pair that works, when it cannot
+    run it at all."""
     found = software_findings(spec, workload)
     wrong = errors_among(found)
     if wrong:
@@ -36,6 +61,7 @@ def refuse_software(spec: ClusterSpec, workload: WorkloadSpec) -> None:
             remedy=wrong[0].remedy,
             findings=found,
         )
+    return found
 
 
 def file_findings(file: ClusterFile, recipes: Mapping[str, WorkloadSpec]) -> list[Finding]:

@@ -24,7 +24,7 @@ from pathlib import PurePosixPath
 
 from trnctl import __version__
 from trnctl.errors import UsageError
-from trnctl.plan.arguments import Filled, fill_in
+from trnctl.plan.arguments import Filled, checkpoint_steps, fill_in
 from trnctl.plan.compile_cache import VARIABLE, CachePlace, cache_place
 from trnctl.plan.estimate import estimate
 from trnctl.plan.fingerprint import FLAGS, Fingerprint, fingerprint, retrying
@@ -88,6 +88,7 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
         mount=request.mount,
         arguments=request.arguments,
         environment=request.environment,
+        source=code_folder(request.mount, workload.source),
     )
     stages = stages_of(workload, request)
     scripts = [
@@ -122,6 +123,14 @@ def code_folder(mount: str, source: Source) -> str:
     """Where a recipe's code lies on shared storage; the folder's name ends with 12 digits of the commit."""
     name = PurePosixPath(source.repository).name.removesuffix(".git")
     return str(PurePosixPath(mount) / "trnctl/src" / f"{name}-{source.commit[:12]}" / source.path)
+
+
+def log_node(workload: WorkloadSpec, layout: Layout) -> int:
+    """The node whose log holds the step lines. Workers are numbered stage by stage (NeuronX Distributed: pipeline
+    slowest, tensor fastest), so that the last stage begins where all the others end."""
+    if workload.log.printed_by == "first-worker":
+        return 0
+    return layout.world // layout.pipeline * (layout.pipeline - 1) // layout.ranks_per_node
 
 
 def data_folder(mount: str) -> str:
@@ -179,7 +188,12 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "steps": expected.steps,
         "unit": workload.log.unit,
         "log_pattern": workload.log.step,
-        "checkpoint": asdict(workload.checkpoint),
+        "log_first": workload.log.first,
+        "log_node": log_node(workload, layout),
+        "checkpoint": {
+            **asdict(workload.checkpoint),
+            "every_steps": checkpoint_steps(workload, request.arguments),
+        },
         "stages": list(stages),
         "restarts": {"most": MOST_RESTARTS, "without_progress": MOST_RESTARTS_WITHOUT_PROGRESS},
         "from_run": request.from_run,
@@ -212,7 +226,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
     facts = instance(request.instance_type)
     compiling = stage == "compile"
     place = place_of_cache(workload, request)
-    environment = {VARIABLE: place.url, **filled.environment}
+    environment = {VARIABLE: place.url, **(filled.trial if compiling else filled.environment)}
     if compiling:
         environment[FLAGS] = retrying(environment.get(FLAGS, ""))
     here = code_folder(request.mount, workload.source)

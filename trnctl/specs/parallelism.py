@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Backend = Literal["torchrun-ddp", "nxd", "nxdt", "fsdp", "smp"]
-Stack = Literal["torchrun-ddp", "nxd", "nxdt"]
+Stack = Literal["torchrun-ddp", "nxd", "nxdt", "fsdp"]
 Checkpointing = Literal["none", "selective", "full"]
 Collectives = Literal["nccl", "smddp", "gloo", "neuron"]
 Precision = Literal["fp32", "bf16"]
 ShardWord = Literal["full", "none"]
 
-STACKS: tuple[Stack, ...] = ("torchrun-ddp", "nxd", "nxdt")
-BACKENDS: tuple[Backend, ...] = (*STACKS, "fsdp", "smp")
+STACKS: tuple[Stack, ...] = ("torchrun-ddp", "nxd", "nxdt", "fsdp")
+BACKENDS: tuple[Backend, ...] = (*STACKS, "smp")
 CHECKPOINTING: tuple[Checkpointing, ...] = ("none", "selective", "full")
 COLLECTIVES: tuple[Collectives, ...] = ("nccl", "smddp", "gloo", "neuron")
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")

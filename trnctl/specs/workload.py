@@ -11,6 +11,8 @@ from trnctl.specs.parallelism import Parallelism, Stack
 
 Scaling = Literal["strong", "weak"]
 Value = str | int | float | bool
+CompleteWhen = Literal["zip", "done-file", "exists"]
+COMPLETE_WHEN: tuple[CompleteWhen, ...] = ("zip", "done-file", "exists")
 
 # What a recipe may write in braces, and what stands there when a job is rendered.
 PLACEHOLDERS: Mapping[str, str] = {
@@ -23,6 +25,13 @@ PLACEHOLDERS: Mapping[str, str] = {
     "steps": "optimizer steps in all",
     "checkpoints": "the run's folder for checkpoints",
     "output": "the run's folder for everything else that the script writes",
+    "replica_batch": "sequences that a model replica takes in an optimizer step: micro batch x accumulation",
+    "tensor": "the tensor-parallel degree",
+    "pipeline": "the pipeline-parallel degree",
+    "context": "the context-parallel degree",
+    "every_steps": "optimizer steps between two checkpoints",
+    "run": "the run's folder",
+    "source": "the folder of the recipe's code",
     "data": "the folder of prepared data sets on shared storage",
     "mount": "the shared file system",
 }
@@ -55,10 +64,14 @@ class Batch:
 @dataclass(frozen=True)
 class LogPattern:
     """How the script's step line reads: a regular expression with the groups `step`, `loss` and `throughput`
-    (each optional but `step`), and the unit of the throughput."""
+    (each optional but `step`), and the unit of the throughput. `first` is the number of the first step's line: some
+    scripts count from 0. `printed_by` is who prints it, and in whose node's log it stands: the first worker of all, or
+    the first of the last pipeline stage, which alone knows the loss."""
 
     step: str
     unit: str = "seq/s"
+    first: Literal[0, 1] = 1
+    printed_by: Literal["first-worker", "last-stage"] = "first-worker"
 
 
 @dataclass(frozen=True)
@@ -66,17 +79,52 @@ class Checkpoint:
     """What the script really does about checkpoints.
 
     `on_signal`: whether it saves when it gets SIGTERM or SIGUSR1. `pattern` is a glob in the run's `checkpoints`
-    folder; `cadence` says in words when it writes one; `resume_arguments` are added when a run starts again and a
-    complete checkpoint is there (`{checkpoint}`, as a whole word, is the path of the newest). `complete_when` tells
-    a complete one from one that was being written when its writer died: `zip` for what torch.save writes (a zip
-    archive, whose directory comes last), `exists` where a script renames finished files into place.
+    folder; `cadence` says in words when it writes one, and `every_steps` after how many optimizer steps, where that is
+    a number. `resume_arguments` are added when a run starts again and a complete checkpoint is there (`{checkpoint}`,
+    as a whole word, is the path of the newest). `resumes` says in words what a resumed run does not get back, if
+    anything. `complete_when` tells a complete one from one that was being written when its writer died: `zip` for what
+    torch.save writes (a zip archive, whose directory comes last), `done-file` for a folder that holds a file named
+    `done` (NeuronX Distributed), `exists` where a script renames finished files into place.
     """
 
     pattern: str
     on_signal: bool = False
     cadence: str = ""
+    every_steps: int | None = None
     resume_arguments: tuple[str, ...] = ()
-    complete_when: Literal["zip", "exists"] = "exists"
+    resumes: str = ""
+    complete_when: CompleteWhen = "exists"
+
+
+@dataclass(frozen=True)
+class FromRun:
+    """The run that this one cannot start without: one of `recipes`, whose newest whole checkpoint it starts from, and
+    why. `argument` takes its place when the user sets it: the path of a checkpoint from elsewhere."""
+
+    recipes: tuple[str, ...] = ()
+    why: str = ""
+    argument: str = ""
+
+
+@dataclass(frozen=True)
+class Software:
+    """What the recipe was written for: the first and the last Neuron SDK, and operating systems in ParallelCluster's
+    words; empty means that it does not say. Outside of it nothing is known, so that is a warning; what cannot work is
+    refused by `specs.sdk.pairing`."""
+
+    first_sdk: str = ""
+    last_sdk: str = ""
+    os: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where sources disagree: about what, the value that this recipe takes, what each source says, and why it is so."""
+
+    what: str
+    ours: str
+    sources: Mapping[str, str]  # source -> its value
+    why: str
 
 
 @dataclass(frozen=True)
@@ -107,10 +155,13 @@ class WorkloadSpec:
     `plan_only` is the reason why a recipe can be planned but not submitted; then `source`, `script`, `log` and
     `checkpoint` are empty. `stack` is what the training code speaks on Trainium.
 
-    `graph_neutral` names arguments that change no compiled graph, whatever their values.
+    `graph_neutral` names arguments that change no compiled graph, whatever their values. `experimental` is the reason
+    why nobody should count on it yet. `choices` are where AWS's documents and scripts disagree.
 
-    Arguments, environment and `virtualenv` may hold the words of `PLACEHOLDERS` in braces; they are filled by
-    `plan.arguments`. An argument that is true is passed as a bare flag, one that is false is left out.
+    Arguments, overrides, environment and `virtualenv` may hold the words of `PLACEHOLDERS` in braces; they are filled
+    by `plan.arguments`. An argument that is true is passed as a bare flag, one that is false is left out. `overrides`
+    follow the arguments as `name=value`, which is how Hydra takes changes to a configuration file. What begins with
+    `compile_` is added in the compile stage, and replaces what training has under the same name.
     """
 
     name: str
@@ -127,7 +178,10 @@ class WorkloadSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     multi_node_environment: Mapping[str, str] = field(default_factory=dict)
     compile: Literal["neuron_parallel_compile", "none"] = "neuron_parallel_compile"
-    compile_arguments: Mapping[str, Value] = field(default_factory=dict)  # replace those of training
+    overrides: Mapping[str, Value] = field(default_factory=dict)
+    compile_arguments: Mapping[str, Value] = field(default_factory=dict)
+    compile_overrides: Mapping[str, Value] = field(default_factory=dict)
+    compile_environment: Mapping[str, str] = field(default_factory=dict)
     compile_minutes: float | None = None
     data_source: str = ""  # how a person gets the data set: a command for the head node, or a sentence
     graph_neutral: tuple[str, ...] = ()
@@ -140,6 +194,10 @@ class WorkloadSpec:
     parallelism: Parallelism = field(default_factory=Parallelism)
     stack: Stack = "torchrun-ddp"
     plan_only: str = ""
+    experimental: str = ""
+    from_run: FromRun = field(default_factory=FromRun)
+    software: Software = field(default_factory=Software)
+    choices: tuple[Choice, ...] = ()
     published: tuple[Published, ...] = ()
     claims: tuple[Claim, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)  # what -> where its numbers come from

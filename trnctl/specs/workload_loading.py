@@ -7,16 +7,21 @@ import re
 from trnctl.specs.parallelism import STACKS
 from trnctl.specs.parallelism_loading import read_model, read_parallelism
 from trnctl.specs.reading import Section, matching, read
+from trnctl.specs.sdk import ROWS, unknown_sdk
 from trnctl.specs.workload import (
-    PLACEHOLDERS,
+    COMPLETE_WHEN,
     Batch,
     Checkpoint,
+    Choice,
     Claim,
+    FromRun,
     LogPattern,
     Published,
+    Software,
     Source,
     WorkloadSpec,
 )
+from trnctl.specs.workload_checks import check_batch, check_names, check_placeholders
 
 _NAME = matching(
     "name-format",
@@ -42,9 +47,6 @@ _PORTS = matching(
     "is no list of ports",
     'Write ports with commas between, in quotes: "44000,48620".',
 )
-_ARGUMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACED_WORD = re.compile(r"(?<!\$)\{([a-z_]+)\}")
 _GROUPS = {"step", "loss", "throughput"}
 _LAST_PORT = 65535
 
@@ -57,9 +59,9 @@ def load_workload(text: str | bytes, path: str) -> WorkloadSpec:
     root = read(text, path, to_start="`trnctl workloads new` writes one to start from.")
     batch = root.section("batch")
     spec = _workload(root, batch)
-    _check_batch(root, batch, spec)
-    _check_names(root, spec)
-    _check_placeholders(root, spec)
+    check_batch(root, batch, spec)
+    check_names(root, spec)
+    check_placeholders(root, spec)
     root.finish()
     return spec
 
@@ -87,7 +89,10 @@ def _workload(root: Section, batch: Section) -> WorkloadSpec:
         environment=root.mapping("environment"),
         multi_node_environment=root.mapping("multi_node_environment"),
         compile=root.choice("compile", ("neuron_parallel_compile", "none"), "neuron_parallel_compile"),
+        overrides=root.scalars("overrides"),
         compile_arguments=root.scalars("compile_arguments"),
+        compile_overrides=root.scalars("compile_overrides"),
+        compile_environment=root.mapping("compile_environment"),
         compile_minutes=root.number("compile_minutes", None, minimum=0),
         data_source=root.text("data_source", ""),
         graph_neutral=root.texts("graph_neutral"),
@@ -100,6 +105,10 @@ def _workload(root: Section, batch: Section) -> WorkloadSpec:
         parallelism=parallelism,
         stack=root.choice("stack", STACKS, "torchrun-ddp"),
         plan_only=plan_only,
+        experimental=root.text("experimental", ""),
+        from_run=_from_run(root.section("from_run"), given=root.has("from_run")),
+        software=_software(root.section("software")),
+        choices=tuple(map(_choice, root.sections("choices"))),
         published=tuple(map(_published, root.sections("published"))),
         claims=tuple(map(_claim, root.sections("claims"))),
         sources=root.mapping("sources"),
@@ -147,7 +156,13 @@ def _log(section: Section) -> LogPattern:
                 r"Name its groups, as in `step (?P<step>\d+) loss (?P<loss>\S+)`.",
                 key="step",
             )
-    return LogPattern(step=step, unit=section.text("unit", "seq/s"))
+    first = section.integer("first", 1, minimum=0, maximum=1)
+    return LogPattern(
+        step=step,
+        unit=section.text("unit", "seq/s"),
+        first=0 if first == 0 else 1,
+        printed_by=section.choice("printed_by", ("first-worker", "last-stage"), "first-worker"),
+    )
 
 
 def _checkpoint(section: Section) -> Checkpoint:
@@ -155,8 +170,44 @@ def _checkpoint(section: Section) -> Checkpoint:
         pattern=section.text("pattern", rule=_INSIDE),
         on_signal=section.flag("on_signal", False),
         cadence=section.text("cadence", ""),
+        every_steps=section.integer("every_steps", None, minimum=1),
         resume_arguments=section.texts("resume_arguments"),
-        complete_when=section.choice("complete_when", ("zip", "exists"), "exists"),
+        resumes=section.text("resumes", ""),
+        complete_when=section.choice("complete_when", COMPLETE_WHEN, "exists"),
+    )
+
+
+def _from_run(section: Section, *, given: bool) -> FromRun:
+    if not given:
+        return FromRun()
+    recipes = section.texts("recipes", rule=_NAME)
+    if not recipes:
+        section.problem(
+            "missing-key", "No recipe's run is named here", "Write recipes: [name], the one that comes before.",
+            key="recipes",
+        )  # fmt: skip
+    return FromRun(recipes=recipes, why=section.text("why"), argument=section.text("argument", ""))
+
+
+def _software(section: Section) -> Software:
+    known = [row.version for row in ROWS]
+    found = {key: section.text(key, "") for key in ("first_sdk", "last_sdk")}
+    for key, version in found.items():
+        if version and version not in known:
+            finding = unknown_sdk(version)
+            section.problem(finding.code, finding.message, finding.remedy, key=key)
+    ends = [known.index(version) for version in found.values() if version in known]
+    if len(ends) == 2 and ends[0] < ends[1]:  # the newest row is the first
+        section.problem("out-of-range", "The last SDK is before the first", "Exchange them.", key="last_sdk")
+    return Software(**found, os=section.texts("os"))
+
+
+def _choice(section: Section) -> Choice:
+    return Choice(
+        what=section.text("what"),
+        ours=section.text("ours"),
+        sources=section.mapping("sources"),
+        why=section.text("why"),
     )
 
 
@@ -195,73 +246,3 @@ def _ranks(root: Section, *, needed: bool) -> dict[str, int]:
                 "out-of-range", f"{count} is out of range", "Write 1 or more.", key="ranks_per_node", item=name
             )
     return {name: max(count, 1) for name, count in ranks.items()}
-
-
-def _check_batch(root: Section, section: Section, spec: WorkloadSpec) -> None:
-    """On the recipe's own nodes of the first type the factors make the global batch; other types divide it."""
-    batch = spec.batch
-    words = spec.parallelism
-    sharing = words.tensor * words.pipeline * words.context
-    if 0 in {batch.global_size, batch.micro, batch.accumulation}:
-        return  # reported already
-    for place, (name, ranks) in enumerate(spec.ranks_per_node.items()):
-        data, left = divmod(spec.nodes * ranks, sharing)
-        made = batch.micro * batch.accumulation * data
-        if left:
-            continue  # the rules of `plan` say more of it
-        if place == 0 and made != batch.global_size:
-            section.problem(
-                "batch-product",
-                f"micro {batch.micro} × accumulation {batch.accumulation} × {data} workers with different data "
-                f"({spec.nodes} × {name}) is {made:,}, not {batch.global_size:,}",
-                f"Write global: {made}, or change one of its factors.",
-                key="global",
-            )
-        elif place > 0 and (not data or batch.global_size % (batch.micro * data)):
-            root.problem(
-                "batch-product",
-                f"{ranks} workers with micro batches of {batch.micro} do not divide {batch.global_size:,}",
-                "Choose another number of workers for this type, or leave it out.",
-                key="ranks_per_node",
-                item=name,
-            )
-
-
-def _check_names(root: Section, spec: WorkloadSpec) -> None:
-    for key, arguments in (("arguments", spec.arguments), ("compile_arguments", spec.compile_arguments)):
-        for name in arguments:
-            if _ARGUMENT_NAME.fullmatch(name) is None:
-                root.problem(
-                    "argument-name",
-                    f"{name!r} cannot be the name of an argument",
-                    "Write it without dashes in front.",
-                    key=key,
-                    item=name,
-                )
-    for key in ("environment", "multi_node_environment"):
-        for name in getattr(spec, key):
-            if _VARIABLE_NAME.fullmatch(name) is None:
-                root.problem(
-                    "variable-name",
-                    f"{name!r} cannot be the name of an environment variable",
-                    "Use letters, digits and underscores, and no digit in front.",
-                    key=key,
-                    item=name,
-                )
-
-
-def _check_placeholders(root: Section, spec: WorkloadSpec) -> None:
-    """Words in braces that nothing will fill: a misspelt one would reach the script as it stands."""
-    places: list[tuple[str, str | None, str]] = [("virtualenv", None, spec.virtualenv)]
-    for key in ("arguments", "compile_arguments", "environment", "multi_node_environment"):
-        places += [(key, name, str(value)) for name, value in getattr(spec, key).items()]
-    for key, name, value in places:
-        for word in _BRACED_WORD.findall(value):
-            if word not in PLACEHOLDERS:
-                root.problem(
-                    "unknown-placeholder",
-                    f"Nothing fills {{{word}}}",
-                    f"Known are {', '.join(f'{{{known}}}' for known in PLACEHOLDERS)}.",
-                    key=key,
-                    item=name,
-                )
