@@ -1,6 +1,6 @@
 # Every target sets itself up on a fresh Debian or Ubuntu machine (tools/setup.sh), so that any of them can be the first.
 
-.PHONY: demo test test-slow test-all bench lint format clean setup
+.PHONY: demo test test-slow test-all bench lint format clean setup setup-trainer
 .DEFAULT_GOAL := demo
 
 # What is in .venv comes first: trnctl, pcluster and, where the system has none, node.
@@ -10,16 +10,16 @@ shell_scripts := .ci/run $(wildcard tools/*.sh examples/*.sh)
 demo: setup # sandbox up, cluster create, submit, status, results, teardown
 	bash examples/demo.sh
 
-test: setup # all tests but the slow ones
+test: setup-trainer # all tests but the slow ones
 	pytest -n 2
 
-test-slow: setup # only the slow ones
+test-slow: setup-trainer # only the slow ones
 	pytest -n 2 -m slow
 
-test-all: setup # all tests
+test-all: setup-trainer # all tests
 	pytest -n 2 -m ""
 
-bench: setup # the speed limits, as ratios measured in one run
+bench: setup-trainer # the speed limits, as ratios measured in one run
 	python bench/bench.py
 
 lint: setup
@@ -38,3 +38,6 @@ clean:
 
 setup:
 	@bash tools/setup.sh
+
+setup-trainer: # the same with PyTorch, which the tests of the reference trainer need
+	@bash tools/setup.sh trainer

@@ -93,6 +93,15 @@ def test_the_wheel_holds_every_template_as_it_is(installed: Installed) -> None:
             assert archive.read(name) == path.read_bytes()
 
 
+def test_the_wheel_holds_the_reference_trainer(installed: Installed) -> None:
+    scripts = list((ROOT / "examples" / "fsdp_trainer").glob("*.py"))
+    assert {"train.py", "model.py"} <= {path.name for path in scripts}
+    with ZipFile(installed.wheel) as archive:
+        for path in scripts:
+            assert archive.read(f"trnctl/examples/fsdp_trainer/{path.name}") == path.read_bytes()
+        assert not [name for name in archive.namelist() if "__pycache__" in name]
+
+
 def test_the_wheel_holds_the_package_and_nothing_beside_it(installed: Installed) -> None:
     with ZipFile(installed.wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Prepares this checkout on Debian or Ubuntu: missing system packages, .venv with trnctl in it, node.js.
 #
+#     tools/setup.sh [EXTRA…]    as in `tools/setup.sh trainer`, which brings PyTorch for the reference trainer
+#
 # Quick when all is there. Every other make target runs it first. It starts no service: the tests and the
 # sandbox run Slurm, munge and sshd themselves, on loopback ports.
 set -euo pipefail
@@ -94,6 +96,15 @@ install_python_packages() {
     fi
 }
 
+# What only some targets need. An extra is in .venv or not: the stamp goes with the .venv that it is of.
+install_extra() {
+    if [ ! -e ".venv/stamp-$1" ]; then
+        say "installing what the extra '$1' names into .venv"
+        quietly .venv/bin/pip install --quiet --editable ".[$1]"
+        touch ".venv/stamp-$1"
+    fi
+}
+
 # Whether the make targets will find a node of a version that pcluster can use.
 node_is_new_enough() {
     local version
@@ -113,3 +124,4 @@ install_node() {
 install_system_packages
 install_python_packages
 install_node
+for extra in "$@"; do install_extra "$extra"; done

@@ -77,7 +77,8 @@ class Offload:
         if self.cuda and (ready := self.resident[saved.group]):
             self.cuda.current_stream().wait_event(ready)
             self.resident[saved.group] = None
-        assert saved.device is not None, "a group was given up before backward was through with it"
+        if saved.device is None:
+            raise RuntimeError(f"group {saved.group} was given up before backward was through with it")
         return saved.device
 
     def _load(self, group: int) -> None:

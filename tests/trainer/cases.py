@@ -17,7 +17,7 @@ BERT = {
 STEPS, GLOBAL = 4, 24
 
 
-def layout(  # noqa: PLR0917  a case reads best as one row
+def layout(
     model: dict[str, Any], replicate: int = 1, shard: int = 1, tensor: int = 1, accumulation: int = 1, **words: Any
 ) -> dict[str, Any]:
     """A parallel.json as `trnctl plan` compiles it, with the same global batch for all."""
