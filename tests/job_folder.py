@@ -125,6 +125,7 @@ def make_job_folder(
     arguments: Mapping[str, str] | None = None,
     notice: str = "",
     sdk: str = "2.31.1",
+    mirror: str = "",
 ) -> JobFolder:
     """Render bert-large, or another workload, for two nodes below `mount`, with its code and its tools in place."""
     spec = workload or recipe()
@@ -134,7 +135,7 @@ def make_job_folder(
         folder=str(folder), mount=str(mount), environment=dict(environment or {}), arguments=dict(arguments or {}),
         notice=notice,
     )  # fmt: skip
-    asked = replace(asked, sdk=sdk)
+    asked = replace(asked, sdk=sdk, mirror=mirror)
     for file in documents(spec, layout(2, workload=spec), asked):
         (folder / file.name).write_text(file.text)
     code = Path(code_folder(str(mount), spec.source))

@@ -24,6 +24,7 @@ import calendar
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -110,12 +111,16 @@ def remember(path, job, state, reason):
 
 
 def close_attempt(folder, stage, ended=None):
-    """Let the run's own script count a job that is over and wrote no end: its nodes have cost until then."""
+    """Let the run's own script count a job that is over and wrote no end: its nodes have cost until then. And copy the
+    records, which the job could not do; nobody waits for that, and it ends by itself."""
     script = folder / "results.py"
     if script.is_file() and (folder / "logs" / stage / "attempts.json").is_file():
         when = [] if ended is None else [str(ended)]
         with suppress(Refused):
             call([sys.executable, "-E", str(script), "close", stage, *when], 60)
+    if (folder / "mirror.py").is_file():
+        quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        subprocess.Popen([sys.executable, "-E", str(folder / "mirror.py")], start_new_session=True, **quiet)
 
 
 def ended_at(starts, elapsed):

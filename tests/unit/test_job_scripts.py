@@ -417,6 +417,16 @@ def test_under_an_old_release_each_node_has_a_cache_of_its_own(tmp_path: Path) -
     assert job.record("run.json")["cache_shared"] is False
 
 
+def test_records_that_cannot_be_copied_to_the_bucket_fail_no_run(tmp_path: Path) -> None:
+    job = make_job_folder(tmp_path, mirror="s3://demo/trnctl/ultra1/runs/r")
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-west-2"}
+    code, said = job.run("train", STAND_IN=STEPS, AWS_ENDPOINT_URL="http://127.0.0.1:9", **keys)
+    assert code == 0, said
+    # When the stage begins, and when it ends.
+    assert said.count("the records are not mirrored to s3://demo/trnctl/ultra1/runs/r: S3 gave no answer") == 2
+    assert job.record("ended/train.json")["exit_code"] == 0
+
+
 HOSTILE = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=30) | st.sampled_from(
     ["$(touch HACKED)", "`touch HACKED`", "a'b\"c", "two\nlines", "\n#SBATCH --uid=0", "'; touch HACKED; '", "\\", "-n",
      "$HOME", "*", "~", "{steps}", "  ", "!!", "\r", "\x1b[31m", "é€😀", "&&", "a=b", "EOF", "${arguments[@]}"]

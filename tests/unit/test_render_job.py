@@ -202,3 +202,11 @@ def test_the_step_lines_stand_in_the_log_of_the_last_stages_first_node() -> None
     assert (made.tensor, made.pipeline, made.data) == (32, 8, 4)
     assert log_node(split, made) == 28, "worker 896 = 7 stages x 128 workers"
     assert log_node(recipe("llama3-70b"), made) == 0
+
+
+def test_the_scripts_that_copy_records_are_judged_too() -> None:
+    found = files(asked=replace(request(), mirror="s3://demo/trnctl/ultra1/runs/r", region="us-west-2"))
+    assert {"mirror.py", "s3.py"} <= set(found)
+    for stage in ("compile", "train"):
+        assert judged(found[f"{stage}.sbatch"].text) == ""
+    assert json.loads(found["run.json"].text)["mirror"] == "s3://demo/trnctl/ultra1/runs/r"

@@ -12,12 +12,14 @@ from trnctl.ports import JobQueue, QueuePicture, Resumed, RunRecord, Services
 
 @dataclass(frozen=True)
 class OpenCluster:
-    """One cluster and the doors to it; `runs_folder` is where its runs live, as its head node sees it."""
+    """One cluster and the doors to it; `runs_folder` is where its runs live, as its head node sees it, and `bucket` the
+    cluster's bucket, None where none is known."""
 
     cluster: str
     region: str
     services: Services
     runs_folder: str
+    bucket: str | None = None
 
     def queue(self) -> JobQueue:
         """The cluster's Slurm. NotFoundError and RefusedError when there is no head node that runs."""

@@ -24,6 +24,7 @@ from trnctl.render.job import (
     data_folder,
     documents,
     fingerprint_of,
+    mirror_prefix,
     place_of_cache,
     without_compile,
 )
@@ -66,6 +67,7 @@ class SubmitPlan:
     submission: Submission
     compile: str  # scheduled (unless the head node finds all graphs in the cache) | skipped
     findings: tuple[Finding, ...] = ()  # warnings: what is doubtful about the cluster's software, and the recipe's own
+    mirror: str = ""  # where the run's records are copied to; '' where the cluster has no bucket
 
     @property
     def run(self) -> str:
@@ -126,6 +128,8 @@ def plan_submit(
         compile=wishes.compile != "skip" and workload.compile != "none",
         overruled=admitted.overruled,
         from_run=wishes.from_run or "",
+        mirror=f"s3://{spec.bucket}/{mirror_prefix(spec.name)}{run}" if spec.bucket else "",
+        region=spec.region,
     )
     submission = _submission(workload, layout, request, wishes)
     compiles = "compile" in submission.stages
@@ -139,6 +143,7 @@ def plan_submit(
         submission,
         "scheduled" if compiles else "skipped",
         (*_experimental(workload), *doubts),
+        request.mirror,
     )
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from trnctl.actions import mirror
 from trnctl.actions.create import failure
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import POLL_SECONDS, Progress, retained, stack_size, watch
-from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
+from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
 from trnctl.ports import FileSystem, Instance, Job, Phase, Resource, Services, Stack
+from trnctl.render.job import mirror_prefix
 
 LIMIT_S = 40 * 60
 STORAGE_LIMIT_S = 20 * 60
 BESIDE_LIMIT_S = 5 * 60
+CANCEL_LIMIT_S = 30  # for the jobs that are cancelled to write down how they ended
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class TeardownPlan:
     runs: tuple[Job, ...]
     yours: tuple[FileSystem, ...] = ()
     unseen: str = ""  # why the queue could not be asked, '' when it could
+    bucket: str | None = None  # where the records of its runs are copied to
 
     @property
     def asks_about_storage(self) -> bool:
@@ -46,6 +50,7 @@ class Proof:
     kept: tuple[str, ...]
     left: tuple[str, ...]
     looked_for: tuple[str, ...]
+    records: str = ""  # what became of the runs' records, '' when there was nothing to copy
 
     def as_json(self) -> dict[str, object]:
         """The stable JSON form."""
@@ -54,6 +59,7 @@ class Proof:
             "kept": [*self.kept],
             "left": [*self.left],
             "looked_for": [*self.looked_for],
+            "records": self.records,
         }
 
 
@@ -89,6 +95,7 @@ def plan_teardown(opened: OpenCluster) -> TeardownPlan:
         lost=tuple(one for one in systems if one.id in goes),
         runs=tuple(runs),
         unseen=unseen,
+        bucket=opened.bucket,
         yours=tuple(one for one in systems if one.id in mounted),
     )
 
@@ -148,6 +155,7 @@ def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -
         for run in sorted({job.run for job in plan.runs if job.run}):
             services.head.queue(plan.head).cancel(run, opened.runs_folder)
             deleted.append(f"run {run} (cancelled)")
+    records = _mirror(plan, opened, delete_storage=delete_storage)
     if plan.stack is not None:
         phase = plan.stack.phase
         yield from delete_stack(name, services)
@@ -159,7 +167,41 @@ def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -
         deleted += _delete_beside(name, services)
     yours = {one.id for one in plan.yours}
     kept = [one for one in services.cloud.file_systems(name) if not delete_storage or one.id in yours]
-    yield _proof(name, services, deleted, kept)
+    yield replace(_proof(name, services, deleted, kept), records=records)
+
+
+def _mirror(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -> str:
+    """Copy the runs' records to the bucket before anything is deleted; what became of them, in words.
+
+    What cannot be copied ends the teardown only where the only other copy would be deleted, and the head node is there
+    to be asked again. One that does not answer has been spoken of before the person said yes; the jobs have copied
+    theirs when they ended.
+    """
+    if opened.bucket is None or plan.head is None or plan.head.state != "running" or _going(plan):
+        return ""
+    if plan.unseen:
+        return f"not copied by this teardown: {plan.unseen}"
+    try:
+        _wait_for_the_cancelled(plan, plan.head, opened)
+        count = mirror.save(opened)
+    except TrnctlError as error:
+        if delete_storage or plan.lost:
+            raise
+        return f"not copied, and still on the file system that is kept: {error.message}"
+    return f"{count} run{'s' * (count != 1)} in s3://{opened.bucket}/{mirror_prefix(plan.cluster)}" if count else ""
+
+
+def _wait_for_the_cancelled(plan: TeardownPlan, head: Instance, opened: OpenCluster) -> None:
+    began = opened.services.clock.now()
+    while plan.runs and _live_runs(head, opened)[0]:
+        if (opened.services.clock.now() - began).total_seconds() > CANCEL_LIMIT_S:
+            return
+        opened.services.clock.sleep(1)
+
+
+def _going(plan: TeardownPlan) -> bool:
+    """Whether the stack is on its way out: its head node may be half gone."""
+    return plan.stack is not None and plan.stack.phase in {"deleting", "delete-failed"}
 
 
 def delete_stack(name: str, services: Services) -> Iterator[Progress]:

@@ -171,6 +171,11 @@ def teardown_plan(screen: Screen, plan: TeardownPlan, notice: str, *, delete_sto
         screen.say(f"  ! its runs cannot be seen: {plan.unseen}", style="yellow")
     elif plan.stack is not None and not plan.runs:
         screen.say("  no run is active")
+    if plan.bucket and plan.head:
+        screen.say(f"  copies the records of its runs to s3://{plan.bucket}: trnctl runs and results read them there")
+    elif plan.head:
+        words = "the records of its runs are not copied: the cluster file names no bucket"
+        screen.say(f"  ! {words}", style="yellow")
     for job in plan.runs:
         screen.say(f"  ! {job.run or job.id} ({job.stage or 'job'}) is {job.state}", style="yellow")
 
@@ -193,6 +198,8 @@ def proof(screen: Screen, shown: Proof, cluster: str) -> None:
     else:
         for word, things in (("deleted", shown.deleted), ("kept", shown.kept), ("left", shown.left)):
             screen.field(word, f"{len(things)}" + (f"   {'; '.join(things)}" if things else ""), data=True)
+        if shown.records:
+            screen.field("records", shown.records, style="dim")
         rest = "" if shown.left else " Nothing else carries this cluster's tag."
         screen.field("looked for", f"{', '.join(shown.looked_for)}.{rest}", style="dim")
     if shown.left:

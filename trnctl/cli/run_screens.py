@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from trnctl.cli.folding import folded
+from trnctl.cli.mirror_screens import from_the_mirror
 from trnctl.cli.output import Screen
 from trnctl.cli.words import duration, money, plural
 from trnctl.errors import Interrupted, RunFailed
 
 if TYPE_CHECKING:
+    from trnctl.actions.mirror import Mirror
     from trnctl.actions.runs import OpenCluster
     from trnctl.actions.submit import SubmitPlan
     from trnctl.ports import FollowEvent, Lock, Resumed, RunOver, RunRecord, Submitted
@@ -44,6 +46,9 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
         words = f"a stop loses the work since the last checkpoint (written {checkpoint.cadence})"
         screen.field("! at risk", words, indent="  ", style="yellow")
     _doubts(screen, plan)
+    if not plan.mirror:
+        words = "its results lie on the cluster's file system alone: the cluster file names no bucket to copy them to"
+        screen.field("! records", words, indent="  ", style="yellow")
     screen.say()
 
 
@@ -240,8 +245,12 @@ def _raise_if_failed(run: str, over: RunOver, opened: OpenCluster | None) -> Non
         raise explain_run(error, run, opened)
 
 
-def results(screen: Screen, found: Mapping[str, object], record: RunRecord, notice: str) -> None:
-    """results.json, in the order of a reader's questions; `-o json` has it whole."""
+def results(
+    screen: Screen, found: Mapping[str, object], record: RunRecord, notice: str, mirror: Mirror | None = None
+) -> None:
+    """results.json, in the order of a reader's questions; `-o json` has it whole. `mirror` when it is from there."""
+    if mirror:
+        from_the_mirror(screen, mirror)
     if screen.json:
         screen.data(found)
         return

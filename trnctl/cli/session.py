@@ -99,7 +99,8 @@ class Session:
 
         name, region, spec = self.name_and_region()
         services = self.services(region, name, spec)
-        return OpenCluster(name, region, services, runs_folder(spec, services.mount_prefix))
+        bucket = spec.bucket if spec else None
+        return OpenCluster(name, region, services, runs_folder(spec, services.mount_prefix), bucket)
 
     def region_alone(self) -> str:
         """The region when no single cluster is meant: `--region`, the file's, or the environment's."""

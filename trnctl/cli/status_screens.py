@@ -10,11 +10,13 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from trnctl.cli.mirror_screens import from_the_mirror
 from trnctl.cli.output import Screen, finding_line
 from trnctl.cli.words import clock, duration, money, rate, steps
 from trnctl.errors import Interrupted, ToolError, TrnctlError
 
 if TYPE_CHECKING:
+    from trnctl.actions.mirror import RunList
     from trnctl.actions.status import ClusterStatus, RunStatus
 
 _STYLES = {
@@ -157,11 +159,15 @@ def progress_words(run: RunStatus) -> str:
     return "   ".join(parts) or "–"
 
 
-def runs(screen: Screen, seen: ClusterStatus) -> None:
+def runs(screen: Screen, seen: RunList) -> None:
     """`trnctl runs`: all of them, also the ended."""
     if screen.json:
-        screen.data({"runs": [run.as_json() for run in seen.runs]})
+        at = seen.mirror.at.isoformat(timespec="seconds") if seen.mirror and seen.mirror.at else None
+        source = "mirror" if seen.mirror else "cluster"
+        screen.data({"runs": [run.as_json() for run in seen.runs], "source": source, "known_from": at})
         return
+    if seen.mirror:
+        from_the_mirror(screen, seen.mirror)
     rows = [
         (
             run.run,

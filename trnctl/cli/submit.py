@@ -107,27 +107,28 @@ def runs(
     context: typer.Context,
     newest: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
 ) -> None:
-    """The runs of the cluster, the living first."""
-    from trnctl.actions.status import status
+    """The runs of the cluster, the living first; from the copies in its bucket when it is gone."""
+    from trnctl.actions.mirror import list_runs
     from trnctl.cli import status_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    screens.runs(Screen(session), status(session.open(), newest=newest))
+    screens.runs(Screen(session), list_runs(session.open(), newest=newest))
 
 
 def results(
     context: typer.Context, run: Annotated[str, typer.Argument(help="The run's name or its last digits.")]
 ) -> None:
     """What a run achieved: results.json, also while it runs and when it failed."""
-    from trnctl.actions.runs import find_run, results_of
+    from trnctl.actions.mirror import find_record
+    from trnctl.actions.runs import results_of
     from trnctl.cli import run_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
     opened = session.open()
-    _, record = find_run(opened, run)
-    screens.results(Screen(session), results_of(record), record, opened.services.notice)
+    record, mirror = find_record(opened, run)
+    screens.results(Screen(session), results_of(record), record, opened.services.notice, mirror)
 
 
 def cancel(

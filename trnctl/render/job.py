@@ -5,6 +5,7 @@ The run's folder on shared storage, as the job scripts, the head node's agent an
     run.json                    the manifest, made here
     compile.sbatch train.sbatch the jobs; the compile stage may be absent
     results.py gate.py          sum up the run; judge the compile stage
+    mirror.py s3.py             copy the small records to the cluster's bucket
     submitted.json              the job ids, written by whoever submits
     cache.py                    what the jobs know of the compile cache
     compile.log train.log       the batch scripts' own words
@@ -55,7 +56,8 @@ class JobRequest:
     `constraint` is a Slurm feature that the nodes must have: the instance type, where a partition mixes several.
     `arguments` and `environment` are the user's own, and come after the recipe's. `notice` is said with every result
     when what answers is not AWS. `submitted_at` is ISO 8601 in UTC. `overruled` are the codes of what the plan forbade
-    and the user forced. `from_run` names the run from whose newest whole checkpoint this one starts.
+    and the user forced. `from_run` names the run from whose newest whole checkpoint this one starts. `mirror` is where
+    the run's records are copied to (s3://BUCKET/…, '' for nowhere), in `region`.
     """
 
     run: str
@@ -75,6 +77,8 @@ class JobRequest:
     compile: bool = True
     overruled: tuple[str, ...] = ()
     from_run: str = ""
+    mirror: str = ""
+    region: str = ""
 
 
 def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
@@ -96,11 +100,15 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
     ]
     gate = [File("gate.py", templates.read("job/gate.py"))] if "compile" in stages else []
     knows_cache = [File("cache.py", templates.read("node/cache.py"))] if workload.compile != "none" else []
+    mirror = [File("mirror.py", templates.read("job/mirror.py"))] if request.mirror else []
+    speaks_s3 = [File("s3.py", templates.read("node/s3.py"))] if mirror else []
     return (
         _manifest_file(workload, layout, request),
         *scripts,
         *gate,
         *knows_cache,
+        *mirror,
+        *speaks_s3,
         File("results.py", templates.read("job/results.py")),
     )
 
@@ -136,6 +144,11 @@ def log_node(workload: WorkloadSpec, layout: Layout) -> int:
 def data_folder(mount: str) -> str:
     """Where prepared data sets lie on shared storage: what `{data}` stands for in a recipe."""
     return f"{mount}/trnctl/data"
+
+
+def mirror_prefix(cluster: str) -> str:
+    """Below which key the records of a cluster's runs are copied to its bucket, RUN/NAME behind it."""
+    return f"trnctl/{cluster}/runs/"
 
 
 def place_of_cache(workload: WorkloadSpec, request: JobRequest) -> CachePlace:
@@ -199,6 +212,8 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "from_run": request.from_run,
         "exclude": request.exclude,
         "folder": request.folder,
+        "mirror": request.mirror,
+        "region": request.region,
         "cache": place.url,
         "cache_shared": place.shared,
         "cache_why": place.why,
@@ -254,6 +269,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "shared_cache": place.shared,
             "guards_cache": workload.compile != "none" and "://" not in place.url,
             "fewer_compilers": max(1, facts.host_gib // _GIB_PER_COMPILER // 4) if facts is not None else 1,
+            "mirrors": bool(request.mirror),
             "environment": list(environment.items()),
             "reserved_ports": ",".join(map(str, workload.reserved_ports)),
             "master_port": workload.master_port,

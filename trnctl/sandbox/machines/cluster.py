@@ -192,6 +192,11 @@ class Cluster:
             "SLURM_CONF": str(self._site.conf),
             "LANG": "C.UTF-8",
             CLUSTER_VARIABLE: str(self.folder),
+            # What a node's own software finds instead of the instance's metadata; the emulator checks no key.
+            "AWS_ENDPOINT_URL": self._endpoint,
+            "AWS_ACCESS_KEY_ID": "sandbox",
+            "AWS_SECRET_ACCESS_KEY": "sandbox",
+            "AWS_REGION": str(self.boot.config.get("Region", "")),
         }
 
     def _mount(self) -> None:
