@@ -122,7 +122,7 @@ def results(
     """What a run achieved: results.json, also while it runs and when it failed."""
     from trnctl.actions.mirror import find_record
     from trnctl.actions.runs import results_of
-    from trnctl.cli import run_screens as screens
+    from trnctl.cli import results_screens as screens
     from trnctl.cli.output import Screen
 
     session: Session = context.obj

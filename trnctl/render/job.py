@@ -181,7 +181,6 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
     expected = estimate(
         workload, layout, request.instance_type, arguments=request.arguments, compiles="compile" in stages
     )
-    place, graphs = place_of_cache(workload, request), fingerprint_of(workload, layout, request)
     return {
         "schema": MANIFEST_SCHEMA,
         "trnctl": __version__,
@@ -214,11 +213,7 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "folder": request.folder,
         "mirror": request.mirror,
         "region": request.region,
-        "cache": place.url,
-        "cache_shared": place.shared,
-        "cache_why": place.why,
-        "fingerprint": graphs.key,
-        "fingerprint_of": dict(graphs.facts),
+        **_graphs(workload, layout, request),
         "sdk": request.sdk,
         "arguments": dict(request.arguments),
         "environment_names": sorted(request.environment),
@@ -234,6 +229,18 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "submitted_at": request.submitted_at,
         "notice": request.notice,
         "forced": list(request.overruled),
+    }
+
+
+def _graphs(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dict[str, object]:
+    """Where the run's graphs lie, and what tells them from others."""
+    place, graphs = place_of_cache(workload, request), fingerprint_of(workload, layout, request)
+    return {
+        "cache": place.url,
+        "cache_shared": place.shared,
+        "cache_why": place.why,
+        "fingerprint": graphs.key,
+        "fingerprint_of": dict(graphs.facts),
     }
 
 
