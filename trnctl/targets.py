@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trnctl.errors import ToolError, UsageError
-from trnctl.ports import CompileCache, HeadEvidence, Instance, JobQueue, Services, Shell
+from trnctl.ports import CompileCache, HeadEvidence, Instance, JobQueue, LoadMonitor, Services, Shell
 
 if TYPE_CHECKING:
     from trnctl.adapters.ssh_shell import SshOptions
@@ -135,6 +135,13 @@ class SshDoor:
         from trnctl.render import templates
 
         return AgentEvidence(self.shell(head), templates.read("node/evidence.py"), self.mount_prefix)
+
+    def monitor(self, head: Instance) -> LoadMonitor:
+        """The load of its nodes, through the agent and a script that it hands on to them."""
+        from trnctl.adapters.load_monitor import AgentMonitor
+        from trnctl.render.agent import agent, node_monitor
+
+        return AgentMonitor(self.shell(head), agent(), node_monitor())
 
 
 def _aws_ssh(

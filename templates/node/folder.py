@@ -109,6 +109,13 @@ def run_folder(request):
     return next((folder for folder in folders if folder.is_dir()), folders[0] if folders else Path("/nonexistent"))
 
 
+def named_folder(places, name):
+    """The folder of the run of that name, or of the only one that ends in `-name`; it need not be there."""
+    exact = [place / name for place in places if (place / name).is_dir()]
+    ending = [folder for place in places for folder in listed(place) if folder.name.endswith("-" + name)]
+    return exact[0] if exact else ending[0] if len(ending) == 1 else places[0] / name if places else Path("/") / name
+
+
 def log_node(manifest):
     """The node whose log holds the step lines of training: not always the first, where the model is split in stages."""
     return (manifest or {}).get("log_node") or 0

@@ -3,11 +3,11 @@
 It is sent with each call and leaves nothing installed. Standard library only, Python 3.6 and newer, Slurm 22.05 and
 newer; it never asks sacct, because ParallelCluster keeps no accounting without a database.
 
-    python3 -c BOOT VERB < text     VERB is submit, resume, observe, cancel, follow, look, unlock or prune; after this
-                                    script, and the modules that it imports, comes the request, JSON
+    python3 -c BOOT VERB < text     VERB is submit, resume, observe, cancel, follow, top, look, unlock or prune; after
+                                    this script, and the modules that it imports, comes the request, JSON
 
 Every line of its own starts with `trnctl `, then JSON, so that what a login script prints does no harm. All verbs
-answer one line, {"ok": ...} or {"error": {"kind", "message", "said"}}, but follow, which writes one line an event.
+answer one line, {"ok": ...} or {"error": {"kind", "message", "said"}}; follow and top write events before it.
 
 A run's folder, which it shares with the job scripts:
 
@@ -35,6 +35,7 @@ from follow import OVER, emit, follow
 from resume import resume
 from slurm import SEP, call, finish, jobs_of, living_jobs, require_slurm, start
 from submit import STAGES, submit
+from watch import top
 
 JOB_FORMAT = SEP.join(["%i", "%T", "%r", "%D", "%u", "%P", "%M", "%S", "%N", "%k"])
 NODE_FORMAT = SEP.join(["%R", "%a", "%T", "%D", "%N", "%E"])
@@ -206,7 +207,7 @@ def tended(verb):
     return carry_out
 
 
-VERBS = {"submit": submit, "resume": resume, "observe": observe, "cancel": cancel, "follow": follow}
+VERBS = {"submit": submit, "resume": resume, "observe": observe, "cancel": cancel, "follow": follow, "top": top}
 VERBS.update({verb: tended(verb) for verb in ("look", "unlock", "prune")})
 
 

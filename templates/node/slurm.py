@@ -18,9 +18,9 @@ def environment():
     return kept
 
 
-def start(argv):
-    """Start a command of Slurm's, looked up where `environment` says."""
-    text = {"encoding": "utf-8", "errors": "replace", "env": environment()}
+def start(argv, text=True):
+    """Start a command of Slurm's, looked up where `environment` says; its pipes carry bytes without `text`."""
+    text = dict({"encoding": "utf-8", "errors": "replace"} if text else {}, env=environment())
     program = shutil.which(argv[0], path=text["env"]["PATH"])
     if program is None:
         raise Refused("no-slurm", f"{argv[0]} is not installed on the head node, or not on PATH.")

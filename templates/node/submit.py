@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import cache
-from folder import Refused, listed, lock, now, read_json, safe, share, write, write_json
+from folder import Refused, lock, named_folder, now, read_json, safe, share, write, write_json
 from slurm import call, jobs_of, living_jobs, require_slurm
 
 STAGES = ("prepare", "compile", "train")
@@ -72,9 +72,7 @@ def started_from(request):
     """The request whose run.json tells the checkpoint of another run that it starts from, if it does."""
     if not request.get("from_run"):
         return request
-    runs, name = Path(request["folder"]).parent, safe(request["from_run"])
-    ending = [folder for folder in listed(runs) if folder.name.endswith("-" + name)]
-    other = ending[0] if len(ending) == 1 and not (runs / name).is_dir() else runs / name
+    other = named_folder([Path(request["folder"]).parent], safe(request["from_run"]))
     if not other.is_dir():
         raise Refused("no-run", "There is no run {from_run} to start from.".format(**request))
     checkpoint = newest_checkpoint(other)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from trnctl.errors import NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
+from trnctl.errors import ConnectionLost, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
 from trnctl.ports import CommandFailed, Completed, Shell
 
 # Reads the script's length, then the script, from stdin; what is left there is the request. So neither of them meets
@@ -76,6 +76,13 @@ def parse_reply(verb: str, done: Completed) -> dict[str, Any]:
 
 def _no_answer(verb: str, done: Completed) -> ToolError:
     words = [line for line in done.stderr.splitlines() if line.strip()] or ["(nothing)"]
+    if done.returncode == 255:
+        # The script never ends with that, but ssh does: without a word when the process that holds the shared
+        # connection has gone (killed, or the machine slept), or when its log level hides what it would say.
+        return ConnectionLost(
+            f"The connection to the head node broke before it answered {verb}. It said: {words[-1].strip()}",
+            remedy="Run the command again. What had begun there may go on: trnctl status shows it.",
+        )
     if done.returncode == 127 or "python3: not found" in done.stderr:
         return ToolError(
             f"The head node has no python3. It said: {words[-1].strip()}",
@@ -97,6 +104,7 @@ def slurm_down(said: str) -> ToolError:
 
 _REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
     "no-run": (NotFoundError, "List the runs: trnctl runs."),
+    "not-running": (RefusedError, "trnctl status says what it waits for; trnctl why RUN why it ended."),
     "no-folder": (ToolError, "Look at the file system there, it may be full or gone: trnctl ssh -- df -h."),
     "no-slurm": (ToolError, "The head node may still be configured: wait, then run trnctl status."),
     "bad-request": (UsageError, "Use plain names: letters, digits, dots, dashes; no folder above."),

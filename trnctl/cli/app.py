@@ -18,6 +18,7 @@ from trnctl.cli import (
     status,
     submit,
     teardown,
+    top,
     why,
     workloads,
 )
@@ -40,7 +41,7 @@ app.add_typer(workloads.app, name="workloads")
 app.add_typer(cache.app, name="cache")
 app.add_typer(parallel.app, name="parallel")
 app.add_typer(sandbox.app, name="sandbox")
-for module in (init, doctor, plan, submit, status, why, logs, teardown):
+for module in (init, doctor, plan, submit, status, why, logs, top, teardown):
     module.register(app)
 
 

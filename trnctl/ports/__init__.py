@@ -19,6 +19,7 @@ from trnctl.ports.account import (
 from trnctl.ports.cache import CacheEntry, CachePicture, CacheWish, Compile, CompileCache, Lock, Pruned, Unlocked
 from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack, StoredObject
 from trnctl.ports.evidence import Gathered, HeadEvidence, SavedText
+from trnctl.ports.monitor import JobLoad, LoadMonitor, LoadPicture, NodeLoad
 from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
 from trnctl.ports.queue import (
     ENDED,
@@ -67,14 +68,18 @@ __all__ = [
     "Identity",
     "Instance",
     "Job",
+    "JobLoad",
     "JobQueue",
     "JobState",
     "KeyPair",
+    "LoadMonitor",
+    "LoadPicture",
     "Lock",
     "LogLine",
     "Need",
     "NetworkStack",
     "NodeGroup",
+    "NodeLoad",
     "Observed",
     "Phase",
     "Provisioner",

@@ -10,6 +10,7 @@ from trnctl.ports.account import Account
 from trnctl.ports.cache import CompileCache
 from trnctl.ports.cloud import Cloud, Instance
 from trnctl.ports.evidence import HeadEvidence
+from trnctl.ports.monitor import LoadMonitor
 from trnctl.ports.provisioner import Provisioner
 from trnctl.ports.queue import JobQueue
 from trnctl.ports.shell import Shell
@@ -59,3 +60,6 @@ class HeadDoor(Protocol):
 
     def evidence(self, head: Instance) -> HeadEvidence:
         """What it has written down: the ends of its logs, and Slurm's words."""
+
+    def monitor(self, head: Instance) -> LoadMonitor:
+        """What the nodes of its runs say of their load."""

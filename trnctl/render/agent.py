@@ -5,7 +5,7 @@ from __future__ import annotations
 from trnctl.render import templates
 
 # In the order in which they import each other.
-_MODULES = ("cache", "tend", "folder", "slurm", "submit", "resume", "follow")
+_MODULES = ("cache", "tend", "folder", "slurm", "submit", "resume", "follow", "watch")
 # Each becomes a module of its own under its own name, so that the same text can be a file beside a run's scripts.
 _INSTALL = """\
 import sys, types
@@ -19,3 +19,8 @@ def agent() -> str:
     """The whole program, as one text."""
     modules = [(name, templates.read(f"node/{name}.py")) for name in _MODULES]
     return _INSTALL.format(modules=modules) + templates.read("node/queue.py")
+
+
+def node_monitor() -> str:
+    """The program that the head node hands to `srun` to look at the nodes of a run."""
+    return templates.read("node/monitor.py")

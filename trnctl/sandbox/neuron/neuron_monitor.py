@@ -12,6 +12,7 @@ from typing import Any
 
 from trnctl.sandbox.neuron.devices import Hardware, hardware
 from trnctl.sandbox.neuron.emulation import NOTICE, Node, cluster_folder, read_emulation, this_node
+from trnctl.sandbox.neuron.hardware_faults import broken_device
 from trnctl.sandbox.neuron.program import start
 from trnctl.sandbox.neuron.running import Training, trainings
 from trnctl.sandbox.neuron.utilization import core_percent, device_bytes
@@ -45,8 +46,11 @@ def seconds(text: str) -> float:
     return float(number) * _UNITS[unit]
 
 
-def report(configuration: Configuration, kit: Hardware, node: Node, running: Sequence[Training]) -> dict[str, Any]:
-    """One report, with the groups that the configuration asks for; every group tells its period and error."""
+def report(
+    configuration: Configuration, kit: Hardware, node: Node, running: Sequence[Training], done: Mapping[int, int]
+) -> dict[str, Any]:
+    """One report, with the groups that the configuration asks for; every group tells its period and error. `done` is
+    how many executions each process has completed since the last report, as the real one counts them."""
     at = time.time()
     stamp = {"period": configuration.period, "error": ""}
     return {
@@ -57,7 +61,7 @@ def report(configuration: Configuration, kit: Hardware, node: Node, running: Seq
                 "neuron_runtime_tag": each.tag or str(each.pid),
                 "error": "",
                 "report": {
-                    name: {**stamp, **_runtime_group(name, each, at)}
+                    name: {**stamp, **_runtime_group(name, each, at, done.get(each.pid, 0))}
                     for name in _RUNTIME_METRICS
                     if name in configuration.runtime_metrics
                 },
@@ -65,7 +69,7 @@ def report(configuration: Configuration, kit: Hardware, node: Node, running: Seq
             for each in running
         ],
         "system_data": {
-            name: {**stamp, **_system_group(name, kit, running)}
+            name: {**stamp, **_system_group(name, kit, node, running)}
             for name in _SYSTEM_METRICS
             if name in configuration.system_metrics
         },
@@ -92,7 +96,7 @@ def report(configuration: Configuration, kit: Hardware, node: Node, running: Seq
     }
 
 
-def _runtime_group(name: str, training: Training, at: float) -> dict[str, Any]:
+def _runtime_group(name: str, training: Training, at: float, done: int) -> dict[str, Any]:
     cores = range(training.cores)
     if name == "neuroncore_counters":
         use = {str(core): {"neuroncore_utilization": core_percent(core, training, at)} for core in cores}
@@ -100,7 +104,7 @@ def _runtime_group(name: str, training: Training, at: float) -> dict[str, Any]:
     if name == "execution_stats":
         return {
             "error_summary": dict.fromkeys(_ERRORS, 0),
-            "execution_summary": {"completed": training.step, **dict.fromkeys(_OUTCOMES, 0)},
+            "execution_summary": {"completed": done, **dict.fromkeys(_OUTCOMES, 0)},
             "latency_stats": {"total_latency": None, "device_latency": None},
         }
     if name == "memory_used":
@@ -113,9 +117,12 @@ def _runtime_group(name: str, training: Training, at: float) -> dict[str, Any]:
     return {"vcpu_usage": {"user": busy, "system": busy / 10}}
 
 
-def _system_group(name: str, kit: Hardware, running: Sequence[Training]) -> dict[str, Any]:
+def _system_group(name: str, kit: Hardware, node: Node, running: Sequence[Training]) -> dict[str, Any]:
     if name == "neuron_hw_counters":
         counters = [{"neuron_device_index": index, **dict.fromkeys(_ECC, 0)} for index in range(kit.chips)]
+        broken = broken_device(cluster_folder(), node.name)
+        if broken is not None:
+            counters[broken.device][broken.counter] += 1
         return {"neuron_devices": counters}
     if name == "memory_info":
         total = kit.host_gib * 1024**3
@@ -150,9 +157,14 @@ def main(argv: Sequence[str]) -> int:
     if kit is None:
         print(f"neuron-monitor: no Neuron device found on {node.name} ({NOTICE})", file=sys.stderr)
         return 1
+    steps: dict[int, int] | None = None
     while True:
         running = trainings(cluster_folder(), node.name)
-        print(json.dumps(report(configuration, kit, node, running), separators=(",", ":")), flush=True)
+        now = {each.pid: each.step for each in running}
+        # What ran before the first report is not known to it.
+        done = {pid: max(0, step - steps.get(pid, 0)) for pid, step in now.items()} if steps is not None else {}
+        steps = now
+        print(json.dumps(report(configuration, kit, node, running, done), separators=(",", ":")), flush=True)
         time.sleep(configuration.period)
 
 

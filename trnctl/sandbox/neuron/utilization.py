@@ -18,7 +18,8 @@ def core_percent(core: int, training: Training, at: float) -> float:
     """Utilisation of one core in percent, at a time in seconds of the epoch."""
     if not training.busy:
         return 0.0
-    return round(_BUSY_PERCENT + _SWING * math.sin(core * 2.4 + at / 7), 2)
+    own = training.pid % 17  # no two nodes move alike
+    return round(_BUSY_PERCENT + _SWING * math.sin(core * 2.4 + own + at / 7), 2)
 
 
 def percents(running: Sequence[Training], cores: int, at: float) -> list[float]:
