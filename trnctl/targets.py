@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trnctl.errors import ToolError, UsageError
-from trnctl.ports import CompileCache, HeadEvidence, Instance, JobQueue, LoadMonitor, Services, Shell
+from trnctl.ports import Allocator, CompileCache, HeadEvidence, Instance, JobQueue, LoadMonitor, Services, Shell
 
 if TYPE_CHECKING:
     from trnctl.adapters.ssh_shell import SshOptions
@@ -142,6 +142,13 @@ class SshDoor:
         from trnctl.render.agent import agent, node_monitor
 
         return AgentMonitor(self.shell(head), agent(), node_monitor())
+
+    def allocator(self, head: Instance) -> Allocator:
+        """Its nodes for a person, through a script that goes along."""
+        from trnctl.adapters.allocator import SlurmAllocator
+        from trnctl.render import templates
+
+        return SlurmAllocator(self.shell(head), templates.read("node/alloc.py"))
 
 
 def _aws_ssh(

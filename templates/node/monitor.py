@@ -24,7 +24,11 @@ LONGEST = 1 << 22  # bytes of a report: 128 cores with all their memory take les
 def configuration(period):
     """What neuron-monitor is asked for."""
     runtimes = [{"tag_filter": ".*", "metrics": [{"type": name} for name in METRICS]}]
-    return {"period": f"{period:g}s", "neuron_runtimes": runtimes, "system_metrics": [{"type": name} for name in SYSTEM]}
+    return {
+        "period": f"{period:g}s",
+        "neuron_runtimes": runtimes,
+        "system_metrics": [{"type": name} for name in SYSTEM],
+    }
 
 
 def group(holder, name):

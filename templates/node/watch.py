@@ -17,7 +17,7 @@ from follow import emit
 from slurm import SEP, call, jobs_of, require_slurm, start
 
 FORMAT = SEP.join(["%i", "%T", "%D", "%N", "%M", "%u", "%k"])
-ROUND_S = 600
+ROUND_S = 300
 AGAIN_S = 5  # between two rounds, so that a job that refuses is not asked all the time
 SLACK_S = 20  # what starting on all nodes may take, beyond the period
 MINE = re.compile(r"trnctl:([^:]+):(compile|train)$")

@@ -258,18 +258,19 @@ SPOKEN: dict[tuple[str, ...], list[str]] = {
     ("explain",): ["cluster"],
     ("runs",): [],
     ("status",): [],
+    ("top",): ["--once"],
     ("cancel",): ["spoken"],
     ("sandbox", "up"): [],
     ("sandbox", "status"): [],
     ("sandbox", "fault"): [],
 }
 LINES: dict[tuple[str, ...], list[str]] = {("logs",): ["spoken"]}
-# `ssh` hands the streams over; others end what this module needs, or need more than it has: their JSON is read where
-# they are tested.
+# `ssh` and `alloc` hand the streams over; others end what this module needs, or need more than it has: their JSON is
+# read where they are tested.
 ELSEWHERE = {
     ("resume",), ("cache", "prune"), ("cache", "unlock"),
-    ("ssh",), ("results",), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"), ("sandbox", "down"),
-    ("init",), ("network", "create"), ("network", "delete"), ("parallel", "import"),
+    ("alloc",), ("ssh",), ("results",), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"),
+    ("sandbox", "down"), ("init",), ("network", "create"), ("network", "delete"), ("parallel", "import"),
 }  # fmt: skip
 
 

@@ -9,9 +9,20 @@ from tests.fakes.cache import InMemoryCache
 from tests.fakes.clock import HandWoundClock
 from tests.fakes.evidence import InMemoryEvidence
 from tests.fakes.holdings import InMemoryAccount
+from tests.fakes.monitor import InMemoryMonitor
 from tests.fakes.queue import InMemoryQueue
 from tests.fakes.shell import ScriptedShell
-from trnctl.ports import CompileCache, HeadEvidence, Instance, JobQueue, Services, Shell
+from trnctl.ports import (
+    Allocation,
+    Allocator,
+    CompileCache,
+    HeadEvidence,
+    Instance,
+    JobQueue,
+    LoadMonitor,
+    Services,
+    Shell,
+)
 
 
 @dataclass
@@ -22,6 +33,8 @@ class InMemoryHead:
     shell_behind: Shell
     cache_behind: CompileCache
     evidence_behind: HeadEvidence
+    monitor_behind: LoadMonitor
+    allocator_behind: Allocator
     asked: list[Instance] = field(default_factory=list)
 
     def shell(self, head: Instance) -> Shell:
@@ -44,6 +57,29 @@ class InMemoryHead:
         self.asked.append(head)
         return self.evidence_behind
 
+    def monitor(self, head: Instance) -> LoadMonitor:
+        """What its nodes say of their load."""
+        self.asked.append(head)
+        return self.monitor_behind
+
+    def allocator(self, head: Instance) -> Allocator:
+        """Nodes for a person."""
+        self.asked.append(head)
+        return self.allocator_behind
+
+
+class InMemoryAllocator:
+    """Notes what is asked for; the shell on the first node ends with `code`."""
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.asked: list[Allocation] = []
+
+    def shell(self, wish: Allocation) -> int:
+        """Nobody sits here."""
+        self.asked.append(wish)
+        return self.code
+
 
 class World:
     """All doors at once, over one clock; `services` bundles them."""
@@ -58,7 +94,9 @@ class World:
         self.head_shell = ScriptedShell()
         self.cache = InMemoryCache(self.clock)
         self.evidence = InMemoryEvidence()
-        self.head = InMemoryHead(self.queue, self.head_shell, self.cache, self.evidence)
+        self.monitor = InMemoryMonitor(self.clock)
+        self.allocator = InMemoryAllocator()
+        self.head = InMemoryHead(self.queue, self.head_shell, self.cache, self.evidence, self.monitor, self.allocator)
         self._mount_prefix, self._notice = mount_prefix, notice
 
     def services(self) -> Services:

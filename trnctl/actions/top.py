@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from statistics import mean, median
+from functools import cached_property
+from statistics import fmean, median
 
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.submit import head_of
 from trnctl.errors import ConnectionLost, WaitedTooLong
-from trnctl.findings import Finding, by_severity
+from trnctl.findings import Finding, Level, by_severity
 from trnctl.ports import JobLoad, LoadPicture, NodeLoad
 
 IDLE_PERCENT = 1.0  # a core below that does nothing
@@ -30,14 +31,22 @@ class RunLoad:
     silent: tuple[str, ...]
     findings: tuple[Finding, ...]
 
-    @property
+    @cached_property
     def cores(self) -> tuple[float, ...]:
         """The utilisation of all cores that are known."""
         return tuple(core for node in self.load.loads for core in node.cores)
 
+    @cached_property
+    def by_node(self) -> Mapping[str, list[Finding]]:
+        """What there is to note, by node."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            found.setdefault(finding.node, []).append(finding)
+        return found
+
     def of(self, node: str) -> list[Finding]:
         """What there is to note of one node."""
-        return [finding for finding in self.findings if finding.node == node]
+        return self.by_node.get(node, [])
 
     def as_json(self) -> dict[str, object]:
         """The stable JSON form."""
@@ -87,7 +96,7 @@ def _node_json(node: NodeLoad) -> dict[str, object]:
 
 def busy(cores: tuple[float, ...]) -> float | None:
     """The mean utilisation in percent; None without cores."""
-    return round(mean(cores), 1) if cores else None
+    return round(fmean(cores), 1) if cores else None
 
 
 def idle(cores: tuple[float, ...]) -> int:
@@ -95,7 +104,9 @@ def idle(cores: tuple[float, ...]) -> int:
     return sum(core < IDLE_PERCENT for core in cores)
 
 
-def top(opened: OpenCluster, run: str = "", *, period: float = 5.0, once: bool = False) -> Iterator[TopPicture | LostSight]:
+def top(
+    opened: OpenCluster, run: str = "", *, period: float = 5.0, once: bool = False
+) -> Iterator[TopPicture | LostSight]:
     """Pictures of a run, or of all that run, from one connection that is taken up again when it breaks.
 
     Raises as `ports.LoadMonitor.watch`; ConnectionLost only when nothing has been seen yet, or with `once`.
@@ -127,30 +138,52 @@ def judged(picture: LoadPicture, period: float, notice: str = "") -> TopPicture:
 def _run(job: JobLoad, at: datetime, period: float) -> RunLoad:
     there = {load.node for load in job.loads}
     silent = tuple(name for name in job.names if name not in there)
-    findings = [*_of_run(job), *(finding for load in job.loads for finding in _of_node(load, job, at, period))]
-    return RunLoad(job, silent, tuple(by_severity(findings)))
+    usual = _usual(job)
+    of_nodes = (found for load in job.loads for found in _of_node(load, usual, at, period))
+    named = (replace(found, remedy=found.remedy.replace("RUN", job.run)) for found in of_nodes)
+    return RunLoad(job, silent, tuple(by_severity([*_of_run(job, usual), *named])))
 
 
-def _of_run(job: JobLoad) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class _Usual:
+    """What the nodes of a job do together: `judged` False where they cannot be compared; medians, None of too few."""
+
+    judged: bool
+    idle: bool
+    busy: float | None
+    latency_s: float | None
+    places: dict[str, int]
+
+
+def _usual(job: JobLoad) -> _Usual:
+    shares = [share for load in job.loads if (share := busy(load.cores)) is not None]
+    latencies = [load.latency_s for load in job.loads if load.latency_s]
+    at_rest = bool(shares) and all(core < IDLE_PERCENT for load in job.loads for core in load.cores)
+    return _Usual(
+        # While graphs are compiled, cores idle by nature.
+        judged=job.stage == "train" and not at_rest,
+        idle=job.stage == "train" and at_rest,
+        busy=median(shares) if len(shares) >= FEWEST else None,
+        latency_s=median(latencies) if len(latencies) >= FEWEST else None,
+        places={name: number for number, name in enumerate(job.names)},
+    )
+
+
+def _of_run(job: JobLoad, usual: _Usual) -> Iterator[Finding]:
     """What concerns the run as a whole."""
     if job.said and not job.loads:
         yield Finding(
             "load-refused", "error", f"Slurm does not let anybody look into job {job.job}: {job.said}",
             "only its owner and an administrator of Slurm may: log in as the user who submitted it",
         )  # fmt: skip
-    if job.stage == "train" and _idle_everywhere(job):
+    if usual.idle:
         yield Finding(
             "run-idle", "warning", f"no core of any node of {job.run} works: it compiles, loads data, or hangs",
             f"trnctl logs {job.run} -f shows whether its steps go on; trnctl why {job.run} says why they do not",
         )  # fmt: skip
 
 
-def _idle_everywhere(job: JobLoad) -> bool:
-    cores = [core for load in job.loads for core in load.cores]
-    return bool(cores) and all(core < IDLE_PERCENT for core in cores)
-
-
-def _of_node(load: NodeLoad, job: JobLoad, at: datetime, period: float) -> Iterator[Finding]:
+def _of_node(load: NodeLoad, usual: _Usual, at: datetime, period: float) -> Iterator[Finding]:
     """What concerns one node."""
     if load.problem:
         yield _note(load, "load-unknown", "warning", load.problem, "look there: trnctl ssh NODE -- neuron-ls")
@@ -160,7 +193,7 @@ def _of_node(load: NodeLoad, job: JobLoad, at: datetime, period: float) -> Itera
         text = f"has not reported for {age:.0f} s"
         yield _note(load, "load-stale", "warning", text, "trnctl status says whether the node lives")
     yield from _errors(load)
-    yield from _laziness(load, job)
+    yield from _laziness(load, usual)
     if load.device_total and load.device_used > FULL * load.device_total:
         share = 100 * load.device_used / load.device_total
         text = f"{share:.0f} % of the device memory is used"
@@ -175,55 +208,44 @@ def _errors(load: NodeLoad) -> Iterator[Finding]:
             text = f"device {device} has {count} uncorrected error{'s' * (count != 1)} of its {_memory(counter)}"
             yield _note(load, "ecc-uncorrected", "error", text, _LEAVE)
     for kind, count in load.errors.items():
-        level = "error" if kind == "hardware" else "warning"
-        if kind != "transient":  # those were corrected
-            text = f"{count:g} execution error{'s' * (count != 1)} of kind {kind} in the last period"
-            remedy = _LEAVE if kind == "hardware" else f"trnctl why {load.node} and the run's log say more"
-            yield _note(load, "execution-errors", level, text, remedy)
+        text = f"{count:g} execution error{'s' * (count != 1)} of kind {kind} in the last period"
+        if kind == "hardware":
+            yield _note(load, "execution-errors", "error", text, _LEAVE)
+        elif kind != "transient":  # those were corrected
+            yield _note(load, "execution-errors", "warning", text, "trnctl why RUN says what its log tells")
     late = load.outcomes.get("timed_out", 0)
     if late:
         text = f"{late:g} execution{'s' * (late != 1)} ran into the runtime's time limit"
         yield _note(load, "execution-errors", "warning", text, "a peer may hang: look at nodes with idle cores")
 
 
-_LEAVE = "the node is drained by itself when the run ends on it; end the run now with scontrol requeue, or let it save first"
+_LEAVE = "it must be replaced: let the run end, or requeue it, without that node"
 
 
 def _memory(counter: str) -> str:
     return "SRAM" if counter.startswith("sram") else "device memory"
 
 
-def _laziness(load: NodeLoad, job: JobLoad) -> Iterator[Finding]:
-    """Cores that do nothing, and nodes that the others wait for. While graphs are compiled, cores idle by nature."""
-    if job.stage != "train" or _idle_everywhere(job) or not load.cores:
+def _laziness(load: NodeLoad, usual: _Usual) -> Iterator[Finding]:
+    """Cores that do nothing, and nodes that the others wait for."""
+    share = busy(load.cores)
+    if not usual.judged or share is None:
         return
-    lazy = idle(load.cores)
+    lazy, of_all = idle(load.cores), len(load.cores)
     if lazy:
-        text = f"{'none of its' if lazy == len(load.cores) else f'{lazy} of its'} {len(load.cores)} cores "
-        text += "works" if lazy == len(load.cores) else "do nothing"
-        yield _note(load, "cores-idle", "warning", text, f"trnctl logs {job.run} --node {_number(load, job)} shows its log")
-        return
-    others = [one for one in job.loads if one.cores]
-    if len(others) < FEWEST:
-        return
-    usual, own = median(busy(one.cores) or 0.0 for one in others), busy(load.cores) or 0.0
-    if own < usual - LAG_POINTS:
-        text = f"its cores are {own:.0f} % busy, those of the others {usual:.0f} %"
+        text = f"none of its {of_all} cores works" if lazy == of_all else f"{lazy} of its {of_all} cores do nothing"
+        remedy = f"trnctl logs RUN --node {usual.places.get(load.node, 0)} shows its log"
+        yield _note(load, "cores-idle", "warning", text, remedy)
+    elif usual.busy is not None and share < usual.busy - LAG_POINTS:
+        text = f"its cores are {share:.0f} % busy, those of the others {usual.busy:.0f} %"
         yield _note(load, "straggler", "warning", text, _STRAGGLER)
-        return
-    latencies = [one.latency_s for one in others if one.latency_s]
-    if load.latency_s and len(latencies) >= FEWEST and load.latency_s > LAG_FACTOR * median(latencies):
-        text = f"an execution takes {load.latency_s:.3g} s there, {median(latencies):.3g} s on the others"
+    elif load.latency_s and usual.latency_s is not None and load.latency_s > LAG_FACTOR * usual.latency_s:
+        text = f"an execution takes {load.latency_s:.3g} s there, {usual.latency_s:.3g} s on the others"
         yield _note(load, "straggler", "warning", text, _STRAGGLER)
 
 
 _STRAGGLER = "all others wait for it in every step: leave it out when the run is next resumed (--exclude)"
 
 
-def _number(load: NodeLoad, job: JobLoad) -> int:
-    return job.names.index(load.node) if load.node in job.names else 0
-
-
-def _note(load: NodeLoad, code: str, level: str, text: str, remedy: str) -> Finding:
-    words = {"error": "error", "warning": "warning"}
-    return Finding(code, words[level], f"{load.node}: {text}", remedy.replace("NODE", load.node), node=load.node)  # type: ignore[arg-type]  # both are levels
+def _note(load: NodeLoad, code: str, level: Level, text: str, remedy: str) -> Finding:
+    return Finding(code, level, f"{load.node}: {text}", remedy.replace("NODE", load.node), node=load.node)

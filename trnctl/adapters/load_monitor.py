@@ -18,7 +18,9 @@ class AgentMonitor:
         self._agent = Agent(shell, script)
         self._node_script = node_script
 
-    def watch(self, runs_folder: str, *, run: str = "", period: float = 5.0, once: bool = False) -> Iterator[LoadPicture]:
+    def watch(
+        self, runs_folder: str, *, run: str = "", period: float = 5.0, once: bool = False
+    ) -> Iterator[LoadPicture]:
         """See `ports.LoadMonitor.watch`."""
         request = {"runs_folder": runs_folder, "run": run, "period": period, "reports": 1 if once else 0}
         for message in self._agent.listen("top", {**request, "script": self._node_script}):

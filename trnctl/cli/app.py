@@ -6,6 +6,7 @@ import typer
 
 from trnctl import __version__
 from trnctl.cli import (
+    alloc,
     cache,
     cluster,
     doctor,
@@ -41,7 +42,7 @@ app.add_typer(workloads.app, name="workloads")
 app.add_typer(cache.app, name="cache")
 app.add_typer(parallel.app, name="parallel")
 app.add_typer(sandbox.app, name="sandbox")
-for module in (init, doctor, plan, submit, status, why, logs, top, teardown):
+for module in (init, doctor, plan, submit, status, why, logs, top, alloc, teardown):
     module.register(app)
 
 

@@ -60,6 +60,7 @@ class _Shown:
         self._rows = rows
 
     def take(self, step: TopPicture | LostSight) -> None:
+        """What has come: a new picture, or the news that none comes for a while."""
         if isinstance(step, LostSight):
             self.lost = step.why
             return
@@ -72,7 +73,9 @@ class _Shown:
         if not self.lost and age < STALE_S:
             return drawn(self.picture, self._rows)
         why = f": {self.lost} Trying again." if self.lost else ""
-        return Group(drawn(self.picture, self._rows), Text(f"! this picture is {duration(age)} old{why}", style="yellow"))
+        return Group(
+            drawn(self.picture, self._rows), Text(f"! this picture is {duration(age)} old{why}", style="yellow")
+        )
 
 
 def _redraw(screen: Screen, pictures: Iterator[TopPicture | LostSight]) -> None:
@@ -117,10 +120,9 @@ def _head(run: RunLoad, picture: TopPicture) -> Text:
 def _nodes(run: RunLoad, rows: int) -> list[Table | Text]:
     """Nodes with something to note first where there are too many; the others are summed up."""
     loads = [load for load in run.load.loads if not load.problem]
-    shown: Sequence[NodeLoad] = loads
     if len(loads) > rows:
-        noted = [load for load in loads if run.of(load.node)]
-        shown = [*noted, *(load for load in loads if not run.of(load.node))][:rows]
+        loads.sort(key=lambda load: not run.of(load.node))
+    shown, rest = loads[:rows], loads[rows:]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("NODE", "DEVICES", "BUSY", "IDLE", "DEVICE MEMORY", "HOST", "CPU", "NOTE"):
         right = column in {"BUSY", "IDLE", "DEVICE MEMORY", "HOST", "CPU"}
@@ -128,7 +130,6 @@ def _nodes(run: RunLoad, rows: int) -> list[Table | Text]:
     for load in shown:
         table.add_row(*_row(run, load))
     parts: list[Table | Text] = [table] if shown else []
-    rest = [load for load in loads if load not in shown]
     if rest:
         parts.append(_rest(run, rest))
     if run.silent:

@@ -60,6 +60,16 @@ RUNS: tuple[tuple[str, Level, str, str], ...] = (
     ("cache-locked", "info", "A graph is locked, and a living job may be compiling it.", "Wait for it."),
     ("cache-damaged", "error", "A graph that was compiled is no longer whole.", "Submit again, which compiles what is missing; or remove it with trnctl cache prune."),
     ("cache-partial", "warning", "Some graphs of a fingerprint did not compile.", "trnctl results names them; the next submit compiles them again."),
+    # ---------------------------------------------------------------------------------------- load of nodes
+    ("run-idle", "warning", "No core of any node of a training works.", "trnctl logs RUN -f shows whether its steps go on; trnctl why RUN says why they do not."),
+    ("cores-idle", "warning", "Cores of a node do nothing while those of the others work.", "Read that node's log: trnctl logs RUN --node N."),
+    ("straggler", "warning", "All nodes wait for this one in every step.", "Leave it out when the run is next resumed."),
+    ("ecc-uncorrected", "error", "The memory of a Neuron device had an error that could not be corrected.", "The node must be replaced."),
+    ("execution-errors", "warning", "Executions on Neuron devices failed.", "trnctl why RUN says more."),
+    ("device-memory-full", "warning", "Almost all of a node's device memory is used.", "Use a smaller micro-batch, or more tensor parallelism."),
+    ("load-stale", "warning", "A node has stopped reporting its load.", "trnctl status says whether it lives."),
+    ("load-unknown", "warning", "neuron-monitor does not work on a node.", "Look there: trnctl ssh NODE -- neuron-ls."),
+    ("load-refused", "error", "Slurm does not let this user look into the job.", "Log in as the user who submitted it."),
     # -------------------------------------------------------------------------------------- running clusters
     ("stack-failed", "error", "The cluster's stack has failed.", "trnctl cluster events shows what failed; trnctl why cluster says why."),
     ("head-node-unreachable", "error", "The head node does not answer.", "Check its security group, your address and the key."),

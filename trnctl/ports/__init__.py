@@ -16,6 +16,7 @@ from trnctl.ports.account import (
     Vpc,
     WayOut,
 )
+from trnctl.ports.allocation import Allocation, Allocator
 from trnctl.ports.cache import CacheEntry, CachePicture, CacheWish, Compile, CompileCache, Lock, Pruned, Unlocked
 from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack, StoredObject
 from trnctl.ports.evidence import Gathered, HeadEvidence, SavedText
@@ -47,6 +48,8 @@ __all__ = [
     "ENDED",
     "NETWORK_TAG",
     "Account",
+    "Allocation",
+    "Allocator",
     "CacheEntry",
     "CachePicture",
     "CacheWish",

@@ -63,7 +63,9 @@ class LoadPicture:
 class LoadMonitor(Protocol):
     """Looks at the nodes of runs from inside their own jobs; one connection, and never an allocation."""
 
-    def watch(self, runs_folder: str, *, run: str = "", period: float = 5.0, once: bool = False) -> Iterator[LoadPicture]:
+    def watch(
+        self, runs_folder: str, *, run: str = "", period: float = 5.0, once: bool = False
+    ) -> Iterator[LoadPicture]:
         """A picture every `period` seconds until the run's job ends ('' = every run that runs, without end); with
         `once` one picture, when all nodes have reported or will not.
 

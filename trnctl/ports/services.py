@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from trnctl.ports.account import Account
+from trnctl.ports.allocation import Allocator
 from trnctl.ports.cache import CompileCache
 from trnctl.ports.cloud import Cloud, Instance
 from trnctl.ports.evidence import HeadEvidence
@@ -63,3 +64,6 @@ class HeadDoor(Protocol):
 
     def monitor(self, head: Instance) -> LoadMonitor:
         """What the nodes of its runs say of their load."""
+
+    def allocator(self, head: Instance) -> Allocator:
+        """Nodes of its queues for a person at a terminal."""

@@ -42,7 +42,7 @@ MOST_RESTARTS = 5
 MOST_RESTARTS_WITHOUT_PROGRESS = 2
 SIGNAL_SECONDS = 120  # USR1 comes so long before the time limit; Slurm may send it up to a minute earlier
 # Slurm's forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours and the like.
-_TIME_LIMIT = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}")
+TIME_LIMIT = re.compile(r"[0-9]+(:[0-9]{1,2}){0,2}|[0-9]+-[0-9]{1,2}(:[0-9]{1,2}){0,2}")
 _GIB_PER_COMPILER = 64  # neuron_parallel_compile starts one for so much memory of the host
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -319,7 +319,7 @@ def _check(request: JobRequest) -> None:
             f"{request.run!r} cannot name a run: it becomes the name of a folder and of two jobs.",
             remedy="Use letters, digits, dots, hyphens and underscores, beginning with a letter or digit.",
         )
-    if request.time_limit is not None and _TIME_LIMIT.fullmatch(request.time_limit) is None:
+    if request.time_limit is not None and TIME_LIMIT.fullmatch(request.time_limit) is None:
         raise UsageError(
             f"{request.time_limit!r} is no time limit.",
             remedy="Write minutes, or hours:minutes:seconds, or days-hours, as in --time 8:00:00.",
