@@ -16,10 +16,13 @@ P4D, P4DE, P5, TRN2 = "p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge", "trn2.48xl
 
 def workload(model: str = "llama3-8b", *, batch: Batch | None = None, **changes: object) -> WorkloadSpec:
     """A recipe that is only planned, with no published row and no word of parallelism."""
-    base = recipe("llama3-8b")
+    base = recipe("llama3-8b-nxdt")
     made = replace(
         base,
         name="mine",
+        plan_only="to be planned only",
+        environment={},
+        master_port=2022,
         shape=PRESETS[model],
         published=(),
         parallelism=Parallelism(),

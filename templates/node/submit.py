@@ -78,11 +78,34 @@ def started_from(request):
     checkpoint = newest_checkpoint(other)
     if not checkpoint:
         raise Refused("no-checkpoint", f"{other.name} has no whole checkpoint to start from.")
+    check_start(request, other, checkpoint)
     files = [with_checkpoint(file, checkpoint) for file in request["files"]]
     wish = request.get("cache")
     if wish:
         wish = dict(wish, without=[with_checkpoint(file, checkpoint) for file in wish["without"]])
     return dict(request, files=files, cache=wish)
+
+
+def check_start(request, other, checkpoint):
+    """The run to start from must be of a recipe that comes before this one, and have done all of its steps."""
+    workload = (read_json(other / "run.json") or {}).get("workload")
+    wanted = request.get("from_recipes")
+    if wanted and workload not in wanted:
+        raise Refused(
+            "no-start",
+            f"{other.name} is a run of {workload}, and this one starts from {' or '.join(wanted)}.",
+            "trnctl runs lists the runs of this cluster; name another with --from.",
+        )
+    step, numbers = request.get("from_step"), re.findall(r"\d+", Path(checkpoint).name)
+    reached = int(numbers[-1]) if numbers else None
+    if step is not None and reached != step:
+        raise Refused(
+            "no-start",
+            f"The newest whole checkpoint of {other.name} is {Path(checkpoint).name}, and this one starts from step "
+            f"{step}.",
+            f"Let it go on to its end with trnctl resume {other.name}; or, to start from there, set the argument that "
+            f"says where it ended to {reached}.",
+        )
 
 
 def with_checkpoint(file, checkpoint):

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.trnctl_runner import EXAMPLES, SIXTEEN, Trnctl
-from trnctl.specs.model import PRESETS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -27,7 +26,6 @@ def test_8b_on_four_counts_reads_well(nowhere: Trnctl) -> None:
     assert cell(ended.out, "step", 3) == "21 s"
     assert (cell(ended.out, "ground", 0), cell(ended.out, "ground", 3)) == ("assumed", "published")
     assert "there is no cluster file" in ended.out
-    assert "planned only, not submitted" in ended.out
     assert "weak scaling, a bound" in ended.out
     assert "cheapest: 4 nodes; fastest within 5 % of its cost: 32 nodes" in ended.out
     assert max(map(len, ended.out.splitlines())) <= 100
@@ -131,7 +129,7 @@ def test_hyperpod_can_be_planned_and_exported_but_not_submitted(nowhere: Trnctl,
     assert "backend: fsdp, shard: 64" in refused.talk
 
 
-@pytest.mark.parametrize("name", sorted(set(PRESETS) - {"bert-large"}))
+@pytest.mark.parametrize("name", ["llama3.1-405b", "qwen3-8b-torchtitan"])
 def test_a_recipe_without_a_command_is_never_submitted(nowhere: Trnctl, name: str) -> None:
     ended = nowhere.of(SIXTEEN)("submit", name, "--dry-run", code=2, target="aws")
     assert f"{name} can be planned, but not submitted" in ended.talk
@@ -167,7 +165,7 @@ def test_smp_goes_to_our_words_and_back(nowhere: Trnctl) -> None:
 
 
 def test_an_export_prints_documents_and_commands(nowhere: Trnctl) -> None:
-    out = nowhere("parallel", "export", "llama3-8b", "--backend", "auto", target="aws").out
+    out = nowhere("parallel", "export", "llama3-8b", "--backend", "nxdt", target="aws").out
     assert "# ---- llama3-8b_config.yaml\n" in out
     assert "CONF_FILE=llama3-8b_config COMPILE=1 ./train.sh" in out
     told = nowhere("parallel", "export", "bert-large", "--backend", "auto", "-N", "16", "-o", "json", target="aws").json

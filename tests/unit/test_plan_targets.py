@@ -49,8 +49,8 @@ def test_nxd_of_another_family_says_that_the_script_is_another() -> None:
 
 
 def test_nxdt_gets_an_overlay_and_a_compile_step() -> None:
-    made = compiled(propose(recipe("llama3-70b"), TRN1, 32))
-    overlay = yaml.safe_load(made.documents["llama3-70b_config.yaml"])
+    made = compiled(propose(recipe("llama3-70b-nxdt"), TRN1, 32))
+    overlay = yaml.safe_load(made.documents["llama3-70b-nxdt_config.yaml"])
     assert overlay["trainer"] == {"devices": 32, "num_nodes": 32, "max_steps": 30000}
     assert overlay["distributed_strategy"] == {
         "tensor_model_parallel_size": 32, "pipeline_model_parallel_size": 8, "virtual_pipeline_model_parallel_size": 1,
@@ -217,7 +217,8 @@ def test_what_smp_cannot_say_is_refused() -> None:
 
 
 def test_a_recipe_is_exported_to_its_own_stack_or_another() -> None:
-    assert export_layout(recipe("llama3-8b"), None, ExportWishes("auto")).backend == "nxdt"
+    assert export_layout(recipe("llama3-8b"), None, ExportWishes("auto")).backend == "nxd"
+    assert export_layout(recipe("llama3-8b-nxdt"), None, ExportWishes("auto")).backend == "nxdt"
     made = export_layout(recipe("llama3-8b"), None, ExportWishes("nxd", nodes=8))
     assert made.backend == "nxd"
     assert "--kv_replicator 4" in " ".join(made.steps[1].argv)

@@ -201,7 +201,7 @@ def test_the_step_lines_stand_in_the_log_of_the_last_stages_first_node() -> None
     made = layout(32, workload=split)
     assert (made.tensor, made.pipeline, made.data) == (32, 8, 4)
     assert log_node(split, made) == 28, "worker 896 = 7 stages x 128 workers"
-    assert log_node(recipe("llama3-70b"), made) == 0
+    assert log_node(recipe("llama3-70b-nxdt"), made) == 0
 
 
 def test_the_scripts_that_copy_records_are_judged_too() -> None:

@@ -50,7 +50,7 @@ def test_an_unproven_pair_is_not_refused() -> None:
 
 
 def test_what_does_not_speak_xla_runs_without_it() -> None:
-    jax = replace(recipe(), compile="none")
+    jax = replace(recipe(), compile="none", software=Software())
     assert codes(replace(SPEC, os="alinux2023"), jax) == []
     assert codes(replace(SPEC, os="alinux2023"), replace(jax, stack="nxdt")) == [("os-no-torch-xla", "error")]
 

@@ -153,7 +153,7 @@ def place(workload: WorkloadSpec, spec: ClusterSpec | None, wishes: PlanWishes) 
     if spec is not None:
         from trnctl.actions.submit import pick_queue
 
-        queue, instance_type = pick_queue(spec, workload, wishes.queue)
+        queue, instance_type = pick_queue(spec, workload, wishes.queue, planning=True)
         return instance_type, queue, f"queue {queue.name} of {spec.name}"
     if wishes.queue is not None:
         raise UsageError("--queue names a queue of a cluster file, and there is none", remedy="name the file with -c")

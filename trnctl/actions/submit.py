@@ -207,9 +207,25 @@ def _submission(workload: WorkloadSpec, layout: Layout, request: JobRequest, wis
         sbatch_args=tuple(wishes.sbatch_args),
         hold=wishes.hold,
         from_run=wishes.from_run or "",
+        from_recipes=workload.from_run.recipes if wishes.from_run else (),
+        from_step=_from_step(workload, wishes) if wishes.from_run else None,
         cache=_cache_wish(workload, layout, request, wishes.compile),
         needs=() if wishes.skip_prepare else needs_of(workload, request),
     )
+
+
+def _from_step(workload: WorkloadSpec, wishes: Wishes) -> int | None:
+    """How many steps the run that this one starts from must have done, as its own arguments tell its script."""
+    name = workload.from_run.step_argument
+    if not name:
+        return None
+    said = str((wishes.arguments or {}).get(name, workload.arguments[name]))
+    if not said.isdigit():
+        raise UsageError(
+            f"{name} says how many steps the run that this one starts from did, and {said!r} is no number",
+            remedy=f"leave it out, or give a whole number, as in --set {name}={workload.arguments[name]}",
+        )
+    return int(said)
 
 
 def _cache_wish(workload: WorkloadSpec, layout: Layout, request: JobRequest, mode: CompileWord) -> CacheWish | None:
@@ -248,19 +264,24 @@ def stages(files: Sequence[File]) -> tuple[Stage, ...]:
     return tuple(stage for stage in order if f"{stage}.sbatch" in names)
 
 
-def pick_queue(spec: ClusterSpec, workload: WorkloadSpec, name: str | None) -> tuple[Queue, str]:
-    """The queue and instance type: the named queue, else the first that the recipe can run on. UsageError otherwise."""
+def pick_queue(
+    spec: ClusterSpec, workload: WorkloadSpec, name: str | None, *, planning: bool = False
+) -> tuple[Queue, str]:
+    """The queue and instance type: the named queue, else the first that the recipe's script runs on; to plan only,
+    also one that its model could run on. UsageError otherwise."""
     names = [queue.name for queue in spec.queues]
     if name is not None and name not in names:
         raise UsageError(f"{spec.name} has no queue {name}", remedy=f"choose one of {', '.join(names)}")
     for queue in [one for one in spec.queues if name in {None, one.name}]:
         for resource in queue.compute_resources:
-            if ranks_on(workload, resource.instance_type) is not None:
+            if resource.instance_type in workload.ranks_per_node:
+                return queue, resource.instance_type
+            if planning and ranks_on(workload, resource.instance_type) is not None:
                 return queue, resource.instance_type
     there = sorted({r.instance_type for q in spec.queues if name in {None, q.name} for r in q.compute_resources})
     raise UsageError(
         f"{workload.name} cannot run on {', '.join(there)}",
-        remedy=f"it runs on {', '.join(sorted(workload.ranks_per_node))}: use a queue of one of these",
+        remedy=f"it runs on {', '.join(sorted(workload.ranks_per_node)) or 'no type'}: use a queue of one of these",
     )
 
 

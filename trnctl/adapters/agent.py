@@ -125,6 +125,8 @@ def refusal(error: Mapping[str, str]) -> TrnctlError:
         return slurm_down(said or message)
     if kind == "missing":
         return RefusedError(message, remedy=f"{said}; or submit without looking, with --skip-prepare.")
+    if kind == "no-start":
+        return RefusedError(message, remedy=said)
     if kind == "refused":
         return ToolError(full, remedy=sbatch_remedy(said))
     unknown = (ToolError, "This is a fault in trnctl: please report it with the command that you ran.")

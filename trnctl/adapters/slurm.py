@@ -58,6 +58,8 @@ class SlurmQueue:
             "sbatch_args": list(submission.sbatch_args),
             "hold": submission.hold,
             "from_run": submission.from_run,
+            "from_recipes": list(submission.from_recipes),
+            "from_step": submission.from_step,
             "cache": _wish(submission.cache) if submission.cache else None,
             "needs": [{"path": n.path, "what": n.what, "remedy": n.remedy} for n in submission.needs],
         }

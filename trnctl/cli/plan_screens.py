@@ -68,6 +68,9 @@ def _title(screen: Screen, answer: PlanAnswer) -> None:
         screen.text(f"to train on {work}; modelled, but for rates that are said to be published")
     if workload.plan_only:
         screen.text("to be planned only, not submitted (trnctl workloads show says why)")
+    elif answer.instance_type not in workload.ranks_per_node:
+        runs_on = ", ".join(workload.ranks_per_node)
+        screen.text(f"to be planned only: the recipe's script runs on {runs_on}, and cannot be submitted elsewhere")
     screen.text("")
 
 

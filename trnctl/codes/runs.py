@@ -11,6 +11,7 @@ RUNS: tuple[tuple[str, Level, str, str], ...] = (
     ("path-not-inside", "error", "The path leads out of the repository.", "Write a path below the repository's root, without `..`."),
     ("ports-format", "error", "The text is no list of ports.", 'Write ports with commas between, in quotes: "44000,48620".'),
     ("recipe-experimental", "warning", "The recipe says itself that nobody should count on it yet.", "Try it on one node with few steps first."),
+    ("unknown-argument", "error", "A recipe speaks of an argument that it does not have.", "Name one of its own, or add it."),
     ("batch-product", "error", "The factors of the batch do not make its global size.", "Change the global size, or one of its factors."),
     ("bad-pattern", "error", "A pattern is no regular expression, or lacks the groups that are read.", "Correct it; name its groups as the finding shows."),
     ("argument-name", "error", "The text cannot name an argument.", "Write it without dashes in front."),

@@ -199,10 +199,10 @@ def propose(
 
 
 def ranks_on(workload: WorkloadSpec, instance_type: str) -> int | None:
-    """Workers on each node of that type: the recipe's number, or for a recipe that is only planned one for each
-    device core. None when there is no number."""
+    """Workers on each node of that type: the recipe's number. On types that its script does not run on, to plan with,
+    one for each device core, where the model is one that another stack can split. None when there is no number."""
     ranks = workload.ranks_per_node.get(instance_type)
-    if ranks is None and workload.plan_only:
+    if ranks is None and (workload.plan_only or workload.stack != "torchrun-ddp"):
         facts = instance(instance_type)
         return facts.ranks or None if facts is not None else None
     return ranks

@@ -20,7 +20,7 @@ def software_findings(spec: ClusterSpec, workload: WorkloadSpec) -> list[Finding
         return []
     native = workload.stack == "fsdp"
     found = pairing(spec.os, spec.neuron_sdk, used, torch_xla=_speaks_xla(workload), torch_native=native)
-    return found if errors_among(found) else [*found, *_outside(spec, workload)]
+    return found or list(_outside(spec, workload))  # one doubt about the pair says enough
 
 
 def _outside(spec: ClusterSpec, workload: WorkloadSpec) -> Iterator[Finding]:

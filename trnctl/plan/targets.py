@@ -53,7 +53,7 @@ def compiled(p: Proposal) -> Compiled:
         raise refusal(p, findings)
     documents, steps = _TARGETS[p.backend](p)
     downgrades = [one for one in findings if one.code == "word-downgraded"]
-    if p.nxd and p.model is not None and p.model.family != "llama" and not p.workload.script:
+    if p.nxd and p.model is not None and p.model.family != "llama":
         downgrades.append(
             Finding(
                 "target-script",
@@ -86,7 +86,13 @@ def _ddp(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
         for name, value in p.workload.arguments.items()
         if isinstance(value, str) and value in numbers
     ]
-    return {}, (Step("train", _torchrun(p, p.workload.script or "train.py", *arguments)),)
+    return {}, (Step("train", _torchrun(p, _script(p, "train.py"), *arguments)),)
+
+
+def _script(p: Proposal, usual: str) -> str:
+    """The recipe's own script where it speaks this stack, else the stack's usual one."""
+    own = p.workload.script if p.workload.stack == p.backend else ""
+    return own or usual
 
 
 def _nxd(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
@@ -94,7 +100,7 @@ def _nxd(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
     step is neuron_parallel_compile before the same command."""
     words, sequence = p.words, str(p.workload.batch.sequence)
     if words.pipeline == 1:
-        script = p.workload.script or _NXD_TENSOR
+        script = _script(p, _NXD_TENSOR)
         arguments = [
             "--tensor_parallel_size", str(words.tensor), "--batch_size", str(p.micro),
             "--grad_accum_usteps", str(p.accumulation), "--seq_len", sequence, "--use_mix_precision",
@@ -103,7 +109,7 @@ def _nxd(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
             *(["--selective_checkpoint_enabled"] if p.checkpoint == "selective" else []),
         ]  # fmt: skip
     else:
-        script = p.workload.script or _NXD_PIPELINE
+        script = _script(p, _NXD_PIPELINE)
         arguments = [
             "--tensor_parallel_size", str(words.tensor), "--pipeline_parallel_size", str(words.pipeline),
             "--train_batch_size", str(p.micro * p.accumulation), "--num_microbatches", str(p.accumulation),
@@ -178,7 +184,7 @@ def _fsdp(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
         },
     }
     return {"parallel.json": _json(document)}, (
-        Step("train", _torchrun(p, p.workload.script or "train.py", "--parallel", "parallel.json")),
+        Step("train", _torchrun(p, _script(p, "train.py"), "--parallel", "parallel.json")),
     )
 
 

@@ -54,6 +54,8 @@ class Submission:
     hold: bool = False
     cache: CacheWish | None = None
     from_run: str = ""
+    from_recipes: tuple[str, ...] = ()  # whose runs `from_run` may be; empty: any
+    from_step: int | None = None  # how many steps it must have done; None: any number
     needs: tuple[Need, ...] = ()
 
 

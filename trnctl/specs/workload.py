@@ -80,8 +80,8 @@ class Checkpoint:
 
     `on_signal`: whether it saves when it gets SIGTERM or SIGUSR1. `pattern` is a glob in the run's `checkpoints`
     folder; `cadence` says in words when it writes one, and `every_steps` after how many optimizer steps, where that is
-    a number. `resume_arguments` are added when a run starts again and a complete checkpoint is there (`{checkpoint}`,
-    as a whole word, is the path of the newest). `resumes` says in words what a resumed run does not get back, if
+    a number. `resume_arguments` are added when a run starts again and a complete checkpoint is there (`{checkpoint}` is
+    the path of the newest). `resumes` says in words what a resumed run does not get back, if
     anything. `complete_when` tells a complete one from one that was being written when its writer died: `zip` for what
     torch.save writes (a zip archive, whose directory comes last), `done-file` for a folder that holds a file named
     `done` (NeuronX Distributed), `exists` where a script renames finished files into place.
@@ -99,11 +99,13 @@ class Checkpoint:
 @dataclass(frozen=True)
 class FromRun:
     """The run that this one cannot start without: one of `recipes`, whose newest whole checkpoint it starts from, and
-    why. `argument` takes its place when the user sets it: the path of a checkpoint from elsewhere."""
+    why. `argument` takes its place when the user sets it: the path of a checkpoint from elsewhere. `step_argument` is
+    the argument that tells the script how many steps that run did: a checkpoint of another step is refused."""
 
     recipes: tuple[str, ...] = ()
     why: str = ""
     argument: str = ""
+    step_argument: str = ""
 
 
 @dataclass(frozen=True)

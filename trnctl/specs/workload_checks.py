@@ -88,3 +88,15 @@ def check_placeholders(root: Section, spec: WorkloadSpec) -> None:
                     key=key,
                     item=name,
                 )
+
+
+def check_from_run(root: Section, spec: WorkloadSpec) -> None:
+    """The argument that must tell how far the earlier run got has to be there, as a number."""
+    name = spec.from_run.step_argument
+    if name and type(spec.arguments.get(name)) is not int:
+        root.section("from_run").problem(
+            "unknown-argument",
+            f"{name} is no argument of this recipe with a whole number",
+            "Name the one that tells the script how many steps the earlier run did, and give it in `arguments`.",
+            key="step_argument",
+        )

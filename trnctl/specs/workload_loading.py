@@ -21,7 +21,7 @@ from trnctl.specs.workload import (
     Source,
     WorkloadSpec,
 )
-from trnctl.specs.workload_checks import check_batch, check_names, check_placeholders
+from trnctl.specs.workload_checks import check_batch, check_from_run, check_names, check_placeholders
 
 _NAME = matching(
     "name-format",
@@ -62,6 +62,7 @@ def load_workload(text: str | bytes, path: str) -> WorkloadSpec:
     check_batch(root, batch, spec)
     check_names(root, spec)
     check_placeholders(root, spec)
+    check_from_run(root, spec)
     root.finish()
     return spec
 
@@ -186,7 +187,12 @@ def _from_run(section: Section, *, given: bool) -> FromRun:
             "missing-key", "No recipe's run is named here", "Write recipes: [name], the one that comes before.",
             key="recipes",
         )  # fmt: skip
-    return FromRun(recipes=recipes, why=section.text("why"), argument=section.text("argument", ""))
+    return FromRun(
+        recipes=recipes,
+        why=section.text("why"),
+        argument=section.text("argument", ""),
+        step_argument=section.text("step_argument", ""),
+    )
 
 
 def _software(section: Section) -> Software:

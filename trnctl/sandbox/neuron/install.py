@@ -47,6 +47,8 @@ def install_source(root: Path, mount: str) -> None:
     shared = Path(f"{root}{mount}") / "trnctl"
     for name in names("workloads/"):
         recipe = load_workload(read(name), name)
+        if recipe.plan_only:
+            continue
         script = Path(code_folder(f"{root}{mount}", recipe.source)) / recipe.script
         script.parent.mkdir(parents=True, exist_ok=True)
         stand_in = _STAND_INS / Path(recipe.script).name
