@@ -30,6 +30,7 @@ class FakeAccount:
         self.launched: list[NodeWish] = []
         self.terminated: list[str] = []
         self.refusals = 0
+        self.objects: dict[str, str] = {}
 
     def launch(self, cluster: str, wishes: Sequence[NodeWish]) -> list[NodeInstance | Refusal]:
         answers: list[NodeInstance | Refusal] = []
@@ -45,6 +46,9 @@ class FakeAccount:
 
     def terminate(self, cluster: str, names: Sequence[str]) -> None:
         self.terminated += names
+
+    def read_object(self, place: str) -> str:
+        return self.objects.get(place, "")
 
 
 @contextmanager

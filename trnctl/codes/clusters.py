@@ -30,6 +30,9 @@ CLUSTERS: tuple[tuple[str, Level, str, str], ...] = (
     ("sdk-without-xla-training", "warning", "This Neuron SDK has no PyTorch training for first-generation Trainium.", "Choose a release up to 2.31."),
     ("sdk-not-established", "error", "The package versions of this Neuron SDK are not established, so that the node scripts cannot pin them.", "Choose a release whose packages are known, or bring an image."),
     ("sdk-unproven", "warning", "Something that is used here is not established for this Neuron SDK, or a recipe was not written for it.", "Try it on one node before you count on it."),
+    ("duration", "error", "The text is no duration.", "Write minutes, hours or days, as in 90m, 12h or 2d."),
+    ("ttl", "error", "The cluster's ttl says no time at which the fleet is to be stopped.", "Write a duration after the last job, as in 12h, or a moment with its zone, as in 2026-12-01T18:00Z."),
+    ("ttl-without-scripts", "error", "The ttl is obeyed by a program that comes with trnctl's node scripts, and this cluster has none.", "Name a bucket for them, or leave the ttl out."),
     # ------------------------------------------------------------------------------------------ head node
     ("no-way-in", "error", "Nobody could reach the head node.", "Write `ssh_from: [YOUR.ADDRESS/32]`, or `ssm: true`."),
     ("no-key", "error", "Nobody could log in to the head node: there is no key pair.", "Name an ed25519 key pair, or use Session Manager."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 
 from trnctl.ports import File
@@ -43,10 +44,13 @@ def node_documents(spec: ClusterSpec, supply: Supply = NEURON) -> tuple[File, ..
         return ()
     head, compute = (node_script(spec, role, supply) for role in ("head", "compute"))
     folder = f"trnctl/{spec.name}"
-    chosen = f"{folder}/{_digest(repr(sorted(_choices(spec, release, supply).items())))[:16]}"
+    choices = repr(sorted(_choices(spec, release, supply).items()))
+    chosen = f"{folder}/{_digest(choices)[:16]}"
+    # Another ttl is another script for the head node's update alone, which needs no stopped fleet.
+    updated = f"{folder}/{_digest(choices + repr(spec.ttl))[:16]}" if spec.ttl else chosen
     return (
         File(f"{folder}/head.sh", head),
-        File(f"{chosen}/head.sh", head),
+        File(f"{updated}/head.sh", head),
         File(f"{chosen}/compute.sh", compute),
     )
 
@@ -92,9 +96,39 @@ def node_script(spec: ClusterSpec, role: Role, supply: Supply = NEURON) -> str:
         **_choices(spec, release, supply),
     }
     settings = render("bash", "node/settings.sh.j2", context)
-    parts = (templates.read(f"node/{part}.sh") for part in _PARTS)
+    parts = [templates.read(f"node/{part}.sh") for part in _PARTS]
+    if role == "head":
+        parts.insert(-1, fleet_step(spec))
     # Each part says for itself what it is to shellcheck; in the whole that stands in the first line.
     return settings + "\n".join(part.removeprefix("# shellcheck shell=bash\n") for part in parts)
+
+
+def fleet_step(spec: ClusterSpec) -> str:
+    """The step that puts the program which counts nodes and minds the ttl among those of the head node's timer."""
+    return f"""\
+# -------------------------------------------------------------------------------------------------- fleet
+
+step_fleet() {{
+    install -d -m 755 /opt/trnctl/timer.d /opt/trnctl/state
+    put /opt/trnctl/fleet.json 644 <<'END'
+{json.dumps(fleet_settings(spec), sort_keys=True)}
+END
+    put /opt/trnctl/timer.d/fleet 755 <<'END'
+{templates.read("node/fleet.py")}END
+}}
+"""
+
+
+def fleet_settings(spec: ClusterSpec) -> dict[str, object]:
+    """What templates/node/fleet.py reads: times in seconds, `at` since 1970."""
+    settings: dict[str, object] = {"cluster": spec.name, "region": spec.region, "bucket": spec.bucket}
+    if spec.ttl is not None:
+        settings["ttl"] = {
+            "idle_s": spec.ttl.idle_hours * 3600 if spec.ttl.idle_hours is not None else None,
+            "at": spec.ttl.at.timestamp() if spec.ttl.at is not None else None,
+            "end_jobs": spec.ttl.end_jobs,
+        }
+    return settings
 
 
 def _choices(spec: ClusterSpec, release: SdkRow, supply: Supply) -> dict[str, object]:

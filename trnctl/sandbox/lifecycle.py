@@ -73,12 +73,14 @@ def up(
     steps: int = 20,
     idle_seconds: int | None = None,
     capacity_seconds: float = 20.0,
+    timer_seconds: float = 5.0,
     seeds: Seeds | None = None,
 ) -> Sandbox:
     """Start the world and wait until it answers. One that is up is left as it is, whatever its options.
 
     Seconds are real ones: `resource_seconds` for each emulated AWS resource, `boot_seconds` for each instance,
-    `idle_seconds` in place of the file's ScaledownIdletime, `capacity_seconds` until a refused node is tried again.
+    `idle_seconds` in place of the file's ScaledownIdletime, `capacity_seconds` until a refused node is tried again,
+    `timer_seconds` between two runs of the head node's timer.
     Raises ToolError (something is missing, or the world died), UsageError (an unusable home), WaitedTooLong.
     """
     _check_path(home)
@@ -98,6 +100,7 @@ def up(
             "steps": steps,
             "idle_seconds": idle_seconds,
             "capacity_seconds": capacity_seconds,
+            "timer_seconds": timer_seconds,
             "seeds": asdict(seeds) if seeds else {},
         }
         # -P: a folder called trnctl where the user happens to stand is not the package.

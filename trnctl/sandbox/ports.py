@@ -90,3 +90,6 @@ class Account(Protocol):
 
     def terminate(self, cluster: str, names: Sequence[str]) -> None:
         """Terminate the instances behind these nodes; silent for names that have none."""
+
+    def read_object(self, place: str) -> str:
+        """The text of an object, s3://BUCKET/KEY; '' when it is not there, or lies elsewhere."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 from trnctl.findings import Finding
@@ -158,6 +159,22 @@ class Pcluster:
 
 
 @dataclass(frozen=True)
+class Ttl:
+    """When the head node stops the compute fleet by itself: after `idle_hours` without a job in the queue, or at a
+    moment (`at`, UTC). While there is a job it waits, unless `end_jobs`."""
+
+    idle_hours: float | None = None
+    at: datetime | None = None
+    end_jobs: bool = False
+
+    def __str__(self) -> str:
+        """`12 h after the last job`, `at 2026-12-01 18:00 UTC, ending jobs`."""
+        ways = [f"{self.idle_hours:g} h after the last job"] if self.idle_hours is not None else []
+        ways += [f"at {self.at:%Y-%m-%d %H:%M} UTC"] if self.at is not None else []
+        return " or ".join(ways) + (", ending jobs" if self.end_jobs else "")
+
+
+@dataclass(frozen=True)
 class ClusterSpec:
     """One cluster, as the user asks for it."""
 
@@ -176,6 +193,8 @@ class ClusterSpec:
     iam: Iam = Iam()
     custom_actions: CustomActions = CustomActions()
     scaledown_idletime: int = 10  # minutes that an idle dynamic node is kept
+    ttl: Ttl | None = None
+    idle_alert_hours: float = 4  # so long without a job, and `status` says what standing idle costs; 0: never
     custom_settings: Mapping[str, str | int] = field(default_factory=dict)  # Slurm settings of slurm.conf
     tags: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, object] = field(default_factory=dict)

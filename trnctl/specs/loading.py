@@ -18,6 +18,7 @@ from trnctl.specs.cluster import (
     Queue,
 )
 from trnctl.specs.instances import instance
+from trnctl.specs.lifetime_loading import check_ttl, read_idle_alert, read_ttl
 from trnctl.specs.queue_loading import plain_settings, read_queues, refuse_settings
 from trnctl.specs.reading import Section, read, shown
 from trnctl.specs.software_loading import check_software, read_neuron_sdk
@@ -68,12 +69,15 @@ def _cluster(section: Section) -> ClusterSpec:
         bucket=section.text("bucket", None, rule=rules.BUCKET),
         iam=_iam(section.section("iam")),
         custom_actions=_custom_actions(section.section("custom_actions")),
+        ttl=read_ttl(section),
+        idle_alert_hours=read_idle_alert(section),
         scaledown_idletime=section.integer("scaledown_idletime", 10, minimum=-1),
         custom_settings=plain_settings(settings),
         tags=_tags(section),
         extra=section.data("extra"),
     )
     check_software(section, spec)
+    check_ttl(section, spec)
     _check_addresses(section, spec)
     return spec
 

@@ -84,6 +84,10 @@ STEPS: tuple[NodeStep, ...] = (
         "hooks", 33, "the head node's timer could not be installed",
         f"See {LOG} and `systemctl status trnctl.timer`.", ("head",),
     ),
+    NodeStep(
+        "fleet", 34, "what counts the nodes' time could not be put on the head node",
+        f"See {LOG}; check that the root volume is not full.", ("head",),
+    ),
 )  # fmt: skip
 
 BY_CODE: Mapping[int, NodeStep] = {step.code: step for step in STEPS}

@@ -45,6 +45,14 @@ class EmulatedAccount:
                 if (instance := self._nodes.pop((cluster, name), None)) is not None:
                     self._end(instance)
 
+    def read_object(self, place: str) -> str:
+        """The text of an object; '' when it is not there."""
+        bucket, _, key = place.removeprefix("s3://").partition("/")
+        with self._lock:
+            known = self._backends.s3.buckets.get(bucket) if place.startswith("s3://") else None
+            found = known.keys.get(key) if known is not None else None
+            return "" if found is None else str(found.value.decode("utf-8", "replace"))
+
     def terminate_all(self, cluster: str) -> None:
         """Terminate every compute instance of a cluster."""
         with self._lock:

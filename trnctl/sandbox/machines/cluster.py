@@ -16,6 +16,7 @@ from pathlib import Path
 from trnctl.sandbox.machines import programs, ssh
 from trnctl.sandbox.machines.addresses import Ports, own_address
 from trnctl.sandbox.machines.daemons import Daemons
+from trnctl.sandbox.machines.head_timer import HeadTimer, script_of
 from trnctl.sandbox.machines.names import Scheduling, login_user, scheduling
 from trnctl.sandbox.machines.nodes import Nodes
 from trnctl.sandbox.machines.slurm import SYSTEM_PATH, Slurm, tool
@@ -33,13 +34,15 @@ _POWER_DOWN_SECONDS = 15.0
 @dataclass(frozen=True)
 class Pace:
     """How quickly the sandbox's time goes. `steps` is how many steps an emulated training does; `idle_seconds`
-    replaces ScaledownIdletime; `capacity_seconds` is how long a refused node is left alone."""
+    replaces ScaledownIdletime; `capacity_seconds` is how long a refused node is left alone; `timer_seconds` stand for
+    the minute between two runs of the head node's timer."""
 
     boot_seconds: float = 1.0
     steps: int = 20
     compile_seconds: float = 2.0
     idle_seconds: int | None = None
     capacity_seconds: float = 20.0
+    timer_seconds: float = 5.0
 
 
 class Cluster:
@@ -81,6 +84,8 @@ class Cluster:
             capacity_seconds=pace.capacity_seconds,
             changed=self._nodes_changed,
         )
+        self._account = account
+        self._timer = HeadTimer(self.folder / "root", environment, seconds=pace.timer_seconds)
         self._ended = threading.Event()
         self._lock = threading.RLock()
 
@@ -100,6 +105,8 @@ class Cluster:
         self._daemons.start_sshd(self._ssh_port)
         self._daemons.start_slurmctld()
         self._describe()
+        self._install_timer(self.boot.config, "OnNodeConfigured")
+        self._timer.start()
         threading.Thread(target=self._look_after, name=f"nodes of {self.name}", daemon=True).start()
         return self.head
 
@@ -111,6 +118,7 @@ class Cluster:
     def stop(self) -> None:
         """End every process of the cluster, terminate its instances, remove its folder."""
         self._ended.set()
+        self._timer.stop()
         with self._lock:
             self.nodes.active = False
             if powered := self.nodes.powered():
@@ -144,6 +152,7 @@ class Cluster:
             self._write_conf()
             self._daemons.restart_slurmctld()
             self._describe()
+        self._install_timer(config, "OnNodeUpdated")
         if self.nodes.active:
             self.nodes.power_up_static()
 
@@ -173,6 +182,12 @@ class Cluster:
             self._nodes_changed(self._instances)
 
     # ------------------------------------------------------------------------------------- parts
+
+    def _install_timer(self, config: Mapping[str, object], moment: str) -> None:
+        """What ParallelCluster would have the head node run at this moment, as far as it is the timer's."""
+        place = script_of(config, moment)
+        if place:
+            self._timer.install(self._account.read_object(place))
 
     def _node_ports(self, new: Scheduling, known: Mapping[str, int]) -> dict[str, int]:
         """A port for every node; nodes that have one keep it, since their slurmd may be running."""
