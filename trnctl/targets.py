@@ -120,7 +120,7 @@ class SshDoor:
         from trnctl.adapters.slurm import SlurmQueue
         from trnctl.render.agent import agent
 
-        return SlurmQueue(self.shell(head), agent())
+        return SlurmQueue(self.shell(head), agent(), self.mount_prefix)
 
     def cache(self, head: Instance) -> CompileCache:
         """The compile caches on its shared storage, through the same agent."""

@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""What the head node does about money once a minute: count the nodes that are on, and stop the fleet when its time is over.
+"""What the head node does about money once a minute: count the nodes that are on; stop the fleet when its time is over.
 
 Written by trnctl; its timer runs it as root. Settings lie in /opt/trnctl/fleet.json, what it knows in
 /opt/trnctl/state/fleet.json, which everybody may read:
 
     cluster, known_from      whose nodes are counted, and since when (seconds since 1970, as all times here)
+    head_type                the head node's own instance type
     updated_at               the last look
-    days                     {"2026-11-29": {"trn1.32xlarge": node-seconds}}: nodes that were on, boot and idling included
+    days                     {"2026-11-29": {"trn1.32xlarge": node-seconds}}: nodes that were on, boot and idling too;
+                             `trn1.32xlarge spot` where they are bought otherwise than on demand
     on                       {"trn1.32xlarge": how many are on now}
     idle_since               since when no job was in the queue; null while there is one
     ttl                      stopped_at, why, waits_for (jobs that keep the fleet), done (an end that has been obeyed)
 
-The fleet is stopped as `pcluster update-compute-fleet` does it: STOP_REQUESTED in the cluster's DynamoDB table, under the
-condition that it runs, which clusterstatusmgtd then carries out. The head node's role may do so (ParallelCluster's own
-policy, sid DynamoDBTable); the script that ParallelCluster has on the node takes no other word than PROTECTED. Setting
-the partitions inactive with scontrol would leave the fleet `running` for pcluster, and updates would be refused.
+The fleet is stopped as `pcluster update-compute-fleet` does it: STOP_REQUESTED in the cluster's DynamoDB table, under
+the condition that it runs, which clusterstatusmgtd then carries out. The head node's role may do so (ParallelCluster's
+own policy, sid DynamoDBTable); the script that ParallelCluster has on the node takes no other word than PROTECTED.
+Setting the partitions inactive with scontrol would leave the fleet `running` for pcluster, and updates be refused.
 
 Standard library only, Python 3.6 and newer.
 """
@@ -40,11 +42,12 @@ def main(root, now):
     settings = read(root / "opt/trnctl/fleet.json")
     place = root / "opt/trnctl/state/fleet.json"
     state = read(place) or {"schema": 1, "cluster": settings["cluster"], "known_from": now, "days": {}, "ttl": {}}
-    nodes, jobs = ask(["sinfo", "-h", "-N", "-o", "%N|%T|%f|%a"]), ask(["squeue", "-h", "-a", "-o", "%i|%T"])
+    nodes, jobs = ask(["sinfo", "-h", "-N", "-o", "%N|%T|%f|%a|%R"]), ask(["squeue", "-h", "-a", "-o", "%i|%T"])
     if nodes is None or jobs is None:
         return  # Slurm does not answer: the next look counts what lies between
-    rows = [line.split("|") for line in nodes.splitlines() if line.count("|") == 3]
-    state["on"] = powered(rows)
+    rows = [line.split("|") for line in nodes.splitlines() if line.count("|") == 4]
+    state["head_type"] = settings.get("head_type", "")
+    state["on"] = powered(rows, settings.get("capacity", {}))
     count(state, now)
     state["idle_since"] = None if jobs.split() else state.get("idle_since") or now
     state["updated_at"] = now
@@ -55,13 +58,17 @@ def main(root, now):
     write(place, state)
 
 
-def powered(rows):
-    """How many nodes of each type are on. A node in two partitions counts once; `~` ends the state of one that is off,
-    `%` that of one that is being switched off."""
+def powered(rows, capacity):
+    """How many nodes of each kind are on; `capacity` says how those of a queue are bought, if not on demand.
+
+    A node in two partitions counts once; `~` ends the state of one that is off, `%` that of one that is being switched
+    off.
+    """
     kinds = {}
-    for name, state, features, _ in rows:
+    for name, state, features, _, queue in rows:
         if not state.endswith(("~", "%")):
-            kinds[name] = next((word for word in features.split(",") if "." in word), "unknown")
+            kind = next((word for word in features.split(",") if "." in word), "unknown")
+            kinds[name] = f"{kind} {capacity[queue]}" if queue in capacity else kind
     found = {}
     for kind in kinds.values():
         found[kind] = found.get(kind, 0) + 1
@@ -139,7 +146,11 @@ def stop(settings, now):
         "UpdateExpression": "SET #data.#status = :asked, #data.#at = :now",
         "ConditionExpression": "#data.#status = :runs",
         "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": {":asked": {"S": "STOP_REQUESTED"}, ":runs": {"S": "RUNNING"}, ":now": {"S": str(moment)}},
+        "ExpressionAttributeValues": {
+            ":asked": {"S": "STOP_REQUESTED"},
+            ":runs": {"S": "RUNNING"},
+            ":now": {"S": str(moment)},
+        },
     }
     try:
         s3.dynamodb("UpdateItem", wanted, settings["region"])
@@ -185,8 +196,15 @@ def run(argv):
     kept["PATH"] = kept.get("PATH", "") + ":" + PATH
     pipe, limit = subprocess.PIPE, 20
     try:
-        return subprocess.run(  # noqa: S603
-            argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, encoding="utf-8", timeout=limit, env=kept, check=False
+        return subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            encoding="utf-8",
+            timeout=limit,
+            env=kept,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(argv, 124, "", str(error))

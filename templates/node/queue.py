@@ -28,6 +28,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import tend
 from folder import Refused, listed, log_node, now, read_json, run_folder, runs_folders, safe, tail, write_json
@@ -59,6 +60,7 @@ def observe(request):
             # The end of a log tells how far a run is; one that is over has its results, and needs no log on the wire.
             runs.append(read_run(folder, False, request["tail_bytes"] if folder.name in living else 0))
     answer["runs"] = [run for run in runs if run]
+    answer["fleet"] = read_json(Path(request["ledger"])) if request.get("ledger") else None
     return answer
 
 

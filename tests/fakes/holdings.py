@@ -25,6 +25,7 @@ class InMemoryAccount:
         self.forgets: list[Resource] = []
         self.who = Identity("123456789012", "arn:aws:iam::123456789012:user/ada")
         self.offers: dict[str, dict[str, list[str]]] = {"us-west-2": {"trn1.32xlarge": ["us-west-2b", "us-west-2d"]}}
+        self.price_list: dict[str, float] = {}
         self.region = "us-west-2"
         self.all_vpcs: list[Vpc] = []
         self.all_subnets: list[Subnet] = []
@@ -63,6 +64,11 @@ class InMemoryAccount:
         """From `offers`."""
         self._guard()
         return sorted(region for region in among if self.offers.get(region, {}).get(instance_type))
+
+    def prices(self, instance_types: Iterable[str]) -> Mapping[str, float]:
+        """From `price_list`."""
+        self._guard()
+        return {name: self.price_list[name] for name in instance_types if name in self.price_list}
 
     def vpcs(self) -> list[Vpc]:
         """`all_vpcs`."""

@@ -10,6 +10,7 @@ from tests.fakes.clock import HandWoundClock
 from trnctl.errors import NotFoundError, RefusedError, ToolError
 from trnctl.ports import (
     Compile,
+    FleetLedger,
     FollowEvent,
     Job,
     JobState,
@@ -41,7 +42,7 @@ class InMemoryQueue:
 
     `exits` gives the exit code of a run's stage (0 unless told), `prints` its log lines, `results` a run's results.
     Tests may set `nodes`, and add `others`: jobs that are not ours. `refuses` is what sbatch says to every submission,
-    `cached` are fingerprints whose graphs all lie compiled in the cache.
+    `fleet` is what the head node has counted, `cached` are fingerprints whose graphs all lie compiled in the cache.
     """
 
     def __init__(self, clock: HandWoundClock | None = None, seconds: float = 60) -> None:
@@ -53,6 +54,7 @@ class InMemoryQueue:
         self.results: dict[str, Mapping[str, object]] = {}
         self.nodes: tuple[NodeGroup, ...] = (NodeGroup("compute1", "powered-down", 16, "compute1-dy-i1-[1-16]"),)
         self.others: list[Job] = []
+        self.fleet: FleetLedger | None = None
         self.refuses = ""
         self.cached: set[str] = set()
         self.submissions: list[Submission] = []
@@ -104,7 +106,7 @@ class InMemoryQueue:
         shown = [one for one in reversed(runs) if run in ("", one.submission.run)][: newest if not run else None]
         jobs = [job for one in runs for job in self._jobs(one)]
         records = tuple(self._record(one, tail_bytes) for one in shown)
-        return QueuePicture(self.clock.now(), (*jobs, *self.others), self.nodes, records, "22.05.8")
+        return QueuePicture(self.clock.now(), (*jobs, *self.others), self.nodes, records, "22.05.8", self.fleet)
 
     def cancel(self, run: str, runs_folder: str) -> list[str]:
         """Cancel what is alive."""

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from trnctl.actions.submit import head_of
 from trnctl.errors import NotFoundError, RefusedError, UsageError
 from trnctl.ports import JobQueue, QueuePicture, Resumed, RunRecord, Services
+from trnctl.specs.cluster import ClusterSpec
 
 
 @dataclass(frozen=True)
 class OpenCluster:
-    """One cluster and the doors to it; `runs_folder` is where its runs live, as its head node sees it, and `bucket` the
-    cluster's bucket, None where none is known."""
+    """One cluster and the doors to it; `runs_folder` is where its runs live, as its head node sees it, `bucket` the
+    cluster's bucket, None where none is known, and `spec` its cluster file, None without one."""
 
     cluster: str
     region: str
     services: Services
     runs_folder: str
     bucket: str | None = None
+    spec: ClusterSpec | None = None
 
     def queue(self) -> JobQueue:
         """The cluster's Slurm. NotFoundError and RefusedError when there is no head node that runs."""

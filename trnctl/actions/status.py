@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from trnctl.actions.idle import idle_alerts, ttl_words
 from trnctl.actions.runs import OpenCluster
 from trnctl.errors import NotFoundError, ToolError
 from trnctl.findings import Finding
-from trnctl.plan.cost import Spent, spent
+from trnctl.plan.cost import Spent, living, run_usage, spent
 from trnctl.plan.progress import parse_progress
 from trnctl.ports import ENDED, Instance, Job, NodeGroup, Observed, QueuePicture, RunRecord
 
@@ -35,6 +36,8 @@ class RunStatus:
     unit: str
     eta_s: int | None
     jobs: Mapping[str, str]
+    cost_usd: float | None = None
+    max_cost_usd: float | None = None
 
     @property
     def over(self) -> bool:
@@ -47,13 +50,14 @@ class RunStatus:
             "run": self.run, "workload": self.workload, "stage": self.stage, "state": self.state,
             "reason": self.reason, "nodes": self.nodes, "elapsed_s": self.elapsed_s, "step": self.step,
             "steps": self.steps, "throughput": self.throughput, "unit": self.unit, "eta_s": self.eta_s,
-            "jobs": dict(self.jobs),
+            "jobs": dict(self.jobs), "cost_usd": self.cost_usd, "max_cost_usd": self.max_cost_usd,
         }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """One look at a cluster. `groups` is None when the queue could not be asked (an alert says why)."""
+    """One look at a cluster. `groups` is None when the queue could not be asked (an alert says why). `ttl` is when the
+    head node stops the fleet, in words, '' when it never does."""
 
     name: str
     region: str
@@ -64,6 +68,7 @@ class ClusterStatus:
     runs: tuple[RunStatus, ...]
     alerts: tuple[Finding, ...]
     notice: str = ""
+    ttl: str = ""
 
     @property
     def head(self) -> Instance | None:
@@ -91,6 +96,7 @@ class ClusterStatus:
                     "id": head.id, "type": head.type, "state": head.state,
                     "public_ip": head.public_ip, "private_ip": head.private_ip,
                 } if head else {},
+                "ttl": self.ttl or None,
             },
             "nodes": self.nodes,
             "cost": {
@@ -119,10 +125,13 @@ def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
     now = services.clock.now()
     runs = tuple(summarize(picture, now)) if picture else ()
     groups = picture.nodes if picture else ()
+    money = spent(seen.instances, now, picture.fleet if picture else None)
     alerts += [*_fleet_alerts(seen), *_node_alerts(groups)]
+    alerts += idle_alerts(seen, picture, opened.spec, money, now)
     return ClusterStatus(
-        cluster, region, now, seen, spent(seen.instances, now), tuple(groups), runs, tuple(alerts), services.notice
-    )
+        cluster, region, now, seen, money, tuple(groups), runs, tuple(alerts), services.notice,
+        ttl_words(opened.spec, picture),
+    )  # fmt: skip
 
 
 def _ask_queue(seen: Observed, opened: OpenCluster, newest: int) -> tuple[QueuePicture | None, list[Finding]]:
@@ -194,7 +203,7 @@ def _node_reason(reason: str) -> str:
 def summarize(picture: QueuePicture, now: datetime) -> list[RunStatus]:
     """The runs of a picture, the living first, then the newest."""
     jobs = {job.id: job for job in picture.jobs}
-    runs = [_summary(record, jobs) for record in picture.runs]
+    runs = [_summary(record, jobs, now) for record in picture.runs]
     return sorted(runs, key=lambda run: (run.over, run.state != "running"))
 
 
@@ -252,7 +261,7 @@ def _why(note: Mapping[str, object]) -> str:
     return f"exit code {note.get('exit_code')}"
 
 
-def _summary(record: RunRecord, jobs: Mapping[str, Job]) -> RunStatus:
+def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunStatus:
     now, manifest, reached = current_stage(record, jobs), record.manifest, record.results or {}
     log = f"train/node-{_whole(manifest.get('log_node'))}.log"
     seen = parse_progress(manifest, record.logs.get(log, "") if now.stage == "train" else "")
@@ -274,6 +283,8 @@ def _summary(record: RunRecord, jobs: Mapping[str, Job]) -> RunStatus:
         unit=str(manifest.get("unit", "")),
         eta_s=eta,
         jobs=record.jobs,
+        cost_usd=_money(run_usage(record, at, living(record, jobs))[1]),
+        max_cost_usd=_number(manifest.get("max_cost_usd"), float),
     )
 
 
@@ -283,6 +294,10 @@ def _list(value: object) -> list[object]:
 
 def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _money(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 4)
 
 
 def _whole(value: object) -> int:

@@ -10,6 +10,7 @@ from trnctl.adapters import aws_records as records
 from trnctl.adapters.aws_calls import NoSuchThing
 from trnctl.adapters.aws_clients import Clients
 from trnctl.adapters.aws_network import DNS_ATTRIBUTES, REMAINS, network_stack_of, subnet_of, vpc_of, ways_out
+from trnctl.adapters.aws_pricing import on_demand_prices
 from trnctl.adapters.aws_survey import survey
 from trnctl.errors import CloudError
 from trnctl.ports import NETWORK_TAG, Identity, KeyPair, NetworkStack, Reservation, Resource, Subnet, Vpc
@@ -47,6 +48,10 @@ class BotoAccount:
         with ThreadPoolExecutor(max_workers=16) as pool:
             answers = [one.soon(pool, "ec2", offers, one) for one in elsewhere]
             return sorted(one.region for one, answer in zip(elsewhere, answers, strict=True) if answer.result())
+
+    def prices(self, instance_types: Iterable[str]) -> Mapping[str, float]:
+        """AWS's price list; see `ports.Account.prices`."""
+        return on_demand_prices(self._clients, instance_types)
 
     def vpcs(self) -> list[Vpc]:
         """All VPCs; DNS is two further questions for each, asked side by side."""

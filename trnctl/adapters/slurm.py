@@ -17,6 +17,7 @@ from trnctl.errors import ConnectionLost
 from trnctl.ports import (
     CacheWish,
     Compile,
+    FleetLedger,
     FollowEvent,
     Job,
     Lock,
@@ -39,10 +40,12 @@ _RECONNECTS = 3
 
 
 class SlurmQueue:
-    """The JobQueue behind a Shell. `script` is the program that `render.agent` makes."""
+    """The JobQueue behind a Shell. `script` is the program that `render.agent` makes; `root` stands before the paths of
+    what the head node keeps of itself ('' on AWS)."""
 
-    def __init__(self, shell: Shell, script: str) -> None:
+    def __init__(self, shell: Shell, script: str, root: str = "") -> None:
         self._agent = Agent(shell, script)
+        self._ledger = f"{root}/opt/trnctl/state/fleet.json"
 
     def submit(self, submission: Submission) -> Submitted:
         """Write the folder and submit its jobs; see `ports.JobQueue.submit`.
@@ -88,6 +91,7 @@ class SlurmQueue:
         Raises ToolError when Slurm's controller does not answer.
         """
         request = {"runs_folder": runs_folder, "run": run, "newest": newest, "tail_bytes": tail_bytes}
+        request["ledger"] = self._ledger
         answer = self._agent.ask("observe", request, timeout=60)
         if answer["slurm"] != "up":
             raise slurm_down(answer["said"])
@@ -97,6 +101,7 @@ class SlurmQueue:
             nodes=parse_nodes(answer["nodes"]),
             runs=tuple(parse_run(record) for record in answer["runs"]),
             slurm_version=answer["version"].split()[-1] if answer["version"].strip() else "",  # `slurm-wlm 22.05.8`
+            fleet=FleetLedger.read(answer.get("fleet") or {}),
         )
 
     def cancel(self, run: str, runs_folder: str) -> list[str]:

@@ -9,6 +9,7 @@ from trnctl.cli import (
     alloc,
     cache,
     cluster,
+    cost,
     doctor,
     init,
     logs,
@@ -42,7 +43,7 @@ app.add_typer(workloads.app, name="workloads")
 app.add_typer(cache.app, name="cache")
 app.add_typer(parallel.app, name="parallel")
 app.add_typer(sandbox.app, name="sandbox")
-for module in (init, doctor, plan, submit, status, why, logs, top, alloc, teardown):
+for module in (init, doctor, plan, submit, status, why, logs, top, alloc, cost, teardown):
     module.register(app)
 
 

@@ -100,7 +100,7 @@ class Session:
         name, region, spec = self.name_and_region()
         services = self.services(region, name, spec)
         bucket = spec.bucket if spec else None
-        return OpenCluster(name, region, services, runs_folder(spec, services.mount_prefix), bucket)
+        return OpenCluster(name, region, services, runs_folder(spec, services.mount_prefix), bucket, spec)
 
     def region_alone(self) -> str:
         """The region when no single cluster is meant: `--region`, the file's, or the environment's."""

@@ -77,6 +77,8 @@ def _redraw(screen: Screen, look: Callable[[], ClusterStatus], interval: float) 
 def picture(seen: ClusterStatus) -> Group:
     """The whole screen."""
     parts: list[Text | Table] = [_head_line(seen), _cost_line(seen)]
+    if seen.ttl:
+        parts.append(Text(f"ttl       the fleet stops {seen.ttl}", style="dim"))
     if seen.notice:
         parts.append(Text(seen.notice, style="dim"))
     parts += [Text(), *_node_lines(seen)]
@@ -104,7 +106,7 @@ def _head_line(seen: ClusterStatus) -> Text:
 
 def _cost_line(seen: ClusterStatus) -> Text:
     """What the instances that run now cost an hour, and have cost since each was launched."""
-    since = f" (instances that run now, since {clock(seen.cost.known_from)})" if seen.cost.known_from else ""
+    since = f" (since {clock(seen.cost.known_from)}: {seen.cost.source})" if seen.cost.known_from else ""
     return Text(f"cost      {seen.cost.per_hour} now, {money(seen.cost.so_far_usd)} so far{since}")
 
 
@@ -156,6 +158,9 @@ def progress_words(run: RunStatus) -> str:
         parts.append(rate(run.throughput, run.unit))
     if run.eta_s is not None:
         parts.append(f"ETA {duration(run.eta_s)}")
+    if run.max_cost_usd is not None:
+        used = money(run.cost_usd) if run.cost_usd is not None else "?"
+        parts.append(f"{used} of at most {money(run.max_cost_usd)}")
     return "   ".join(parts) or "–"
 
 

@@ -20,6 +20,7 @@ from trnctl.ports.allocation import Allocation, Allocator
 from trnctl.ports.cache import CacheEntry, CachePicture, CacheWish, Compile, CompileCache, Lock, Pruned, Unlocked
 from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack, StoredObject
 from trnctl.ports.evidence import Gathered, HeadEvidence, SavedText
+from trnctl.ports.ledger import FleetLedger
 from trnctl.ports.monitor import JobLoad, LoadMonitor, LoadPicture, NodeLoad
 from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
 from trnctl.ports.queue import (
@@ -64,6 +65,7 @@ __all__ = [
     "File",
     "FileSystem",
     "Fleet",
+    "FleetLedger",
     "FollowEvent",
     "Gathered",
     "HeadDoor",

@@ -101,6 +101,10 @@ class Account(Protocol):
     def regions_offering(self, instance_type: str, among: Iterable[str]) -> list[str]:
         """Which of these regions offer the type, sorted; a region that this account may not use is left out."""
 
+    def prices(self, instance_types: Iterable[str]) -> Mapping[str, float]:
+        """US dollars an hour by type: on demand, Linux, in this region, by AWS's price list of now. A type that has no
+        such price is left out."""
+
     def vpcs(self) -> list[Vpc]:
         """All VPCs of the region."""
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from trnctl.ports.cache import CacheWish, Compile, Lock
+from trnctl.ports.ledger import FleetLedger
 
 Stage = Literal["prepare", "compile", "train"]
 # One word per state that a person needs to tell apart; Slurm's own words are mapped onto them in one table.
@@ -151,13 +152,15 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class QueuePicture:
-    """One look at the head node, taken in one call: jobs, nodes and runs at the same moment."""
+    """One look at the head node, taken in one call: jobs, nodes and runs at the same moment. `fleet` is what the head
+    node has counted, None where nothing on it counts."""
 
     at: datetime
     jobs: tuple[Job, ...]
     nodes: tuple[NodeGroup, ...]
     runs: tuple[RunRecord, ...]
     slurm_version: str = ""
+    fleet: FleetLedger | None = None
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,13 @@ END
 
 def fleet_settings(spec: ClusterSpec) -> dict[str, object]:
     """What templates/node/fleet.py reads: times in seconds, `at` since 1970."""
-    settings: dict[str, object] = {"cluster": spec.name, "region": spec.region, "bucket": spec.bucket}
+    settings: dict[str, object] = {
+        "cluster": spec.name,
+        "region": spec.region,
+        "bucket": spec.bucket,
+        "head_type": spec.head_node.instance_type,
+        "capacity": {queue.name: queue.capacity.type for queue in spec.queues if queue.capacity.type != "on-demand"},
+    }
     if spec.ttl is not None:
         settings["ttl"] = {
             "idle_s": spec.ttl.idle_hours * 3600 if spec.ttl.idle_hours is not None else None,

@@ -100,6 +100,7 @@ def _ec2(names: _Names) -> Iterator[Statement]:
         when=names.here,
     )
     yield _allow("Quotas", _of("servicequotas", "GetServiceQuota ListServiceQuotas"))
+    yield _allow("Prices", _of("pricing", "GetProducts"))
     yield _allow("ReservationGroups", _of("resource-groups", "ListGroupResources GetGroupConfiguration"))
 
 
@@ -207,7 +208,11 @@ def _buckets(names: _Names, spec: ClusterSpec | None) -> Iterator[Statement]:
     if spec is None or spec.bucket is None:
         return
     yield _allow("Bucket", _of("s3", "ListBucket GetBucketLocation"), names.bucket(spec.bucket))
-    yield _allow("BucketObjects", _of("s3", "GetObject PutObject"), names.bucket(spec.bucket, f"trnctl/{spec.name}/*"))
+    yield _allow(
+        "BucketObjects",
+        _of("s3", "GetObject PutObject DeleteObject"),
+        names.bucket(spec.bucket, f"trnctl/{spec.name}/*"),
+    )
 
 
 def _monitoring(names: _Names) -> Iterator[Statement]:

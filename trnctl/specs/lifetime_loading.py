@@ -56,9 +56,7 @@ def read_idle_alert(cluster: Section) -> float:
     """Hours; 0 for `never`."""
     text = cluster.text("idle_alert", "4h")
     if text != "never" and not re.fullmatch(_DURATION, text):
-        cluster.problem(
-            "duration", f"{shown(text)} is no duration", "Write one, as in 4h, or never.", key="idle_alert"
-        )
+        cluster.problem("duration", f"{shown(text)} is no duration", "Write one, as in 4h, or never.", key="idle_alert")
     return 0.0 if text == "never" else hours(text)
 
 

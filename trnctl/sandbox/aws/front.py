@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 from uuid import uuid4
 from xml.sax.saxutils import escape
 
+from trnctl.sandbox.aws import prices
 from trnctl.sandbox.aws.faults import ApiFault, Faults
 
 _log = logging.getLogger(__name__)
@@ -52,6 +53,9 @@ class Front:
         if fault := self._faults.api(service, action):
             content_type, text = _error(environ, service, fault)
             return _respond(start_response, f"{fault.status} Fault", content_type, text)
+        if (service, action) == ("pricing", "GetProducts"):
+            answer = prices.get_products(json.loads(_body(environ) or b"{}"))
+            return _respond(start_response, "200 OK", "application/x-amz-json-1.1", json.dumps(answer))
         with self._lock:
             answered: Iterable[bytes] = self._moto(environ, start_response)
             return answered
