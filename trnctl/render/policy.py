@@ -99,8 +99,8 @@ def _ec2(names: _Names) -> Iterator[Statement]:
         ),
         when=names.here,
     )
-    yield _allow("Quotas", _of("servicequotas", "GetServiceQuota ListServiceQuotas"))
-    yield _allow("Prices", _of("pricing", "GetProducts"))
+    asked = [*_of("servicequotas", "GetServiceQuota ListServiceQuotas"), "pricing:GetProducts"]
+    yield _allow("Quotas", asked)  # and prices: one statement, because a managed policy has only so many characters
     yield _allow("ReservationGroups", _of("resource-groups", "ListGroupResources GetGroupConfiguration"))
 
 

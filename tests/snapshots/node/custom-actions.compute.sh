@@ -30,7 +30,7 @@ readonly ENVIRONMENT_LINK=/opt/aws_neuronx_venv_pytorch_2_9
 declare -rA DEVICES=([trn1.2xlarge]=1 [trn1.32xlarge]=16 [trn1n.32xlarge]=16 [trn2.3xlarge]=1 [trn2.48xlarge]=16 [trn2u.48xlarge]=16 )
 declare -rA ADAPTERS=([trn1.32xlarge]=8 [trn1n.32xlarge]=16 [trn2.3xlarge]=1 [trn2.48xlarge]=16 [trn2u.48xlarge]=16 )
 readonly STEPS=(start upgrades dpkg repository headers driver packages hosts limits efa environment)
-declare -rA CODES=([start]=20 [lock]=21 [time]=22 [upgrades]=23 [dpkg]=24 [repository]=25 [headers]=26 [driver]=27 [packages]=28 [hosts]=29 [limits]=30 [efa]=31 [environment]=32 [hooks]=33 )
+declare -rA CODES=([start]=20 [lock]=21 [time]=22 [upgrades]=23 [dpkg]=24 [repository]=25 [headers]=26 [driver]=27 [packages]=28 [hosts]=29 [limits]=30 [efa]=31 [environment]=32 [hooks]=33 [fleet]=34 )
 declare -rA FAILURES=(
     [start]='the node scripts cannot run here'
     [lock]='another process kept the lock of apt or dpkg'
@@ -46,6 +46,7 @@ declare -rA FAILURES=(
     [efa]='not all Elastic Fabric Adapters are there'
     [environment]='the Python environment with compiler and PyTorch is not there'
     [hooks]='the head node'"'"'s timer could not be installed'
+    [fleet]='what counts the nodes'"'"' time could not be put on the head node'
 )
 declare -rA REMEDIES=(
     [start]='Let ParallelCluster run them, as root, on the Ubuntu system that the cluster file names.'
@@ -62,6 +63,7 @@ declare -rA REMEDIES=(
     [efa]='Replace the node; if all nodes fail, check `efa` of the compute resource and the image'"'"'s EFA software.'
     [environment]='See /var/log/trnctl-node.log; check the way to the pip repositories and the room on the shared file system.'
     [hooks]='See /var/log/trnctl-node.log and `systemctl status trnctl.timer`.'
+    [fleet]='See /var/log/trnctl-node.log; check that the root volume is not full.'
 )
 
 # ------------------------------------------------------------------------------------------------- steps
