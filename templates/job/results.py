@@ -7,6 +7,7 @@ Runs on a stage's first node, from the run's folder, where run.json lies beside 
                                    it has ended, warned of the time limit or not: write ended/STAGE.json, results.json
     results.py close STAGE [EPOCH] the job is over and wrote no end: its attempt ended then (seconds since 1970), else
                                    when its logs were last written
+    results.py budget              print for how many minutes this attempt may run, of a run with a cap on its cost
     results.py checkpoint          print the newest whole checkpoint, of this run or of the one that it starts from
     results.py                     write results.json
 
@@ -35,6 +36,9 @@ def main(folder, words):
         if newest:
             print(newest)
         return
+    if verb == "budget":
+        print(minutes_left(folder, manifest))
+        return
     if verb == "begin":
         refused = begin(folder, manifest, words[1])
         if refused:
@@ -60,7 +64,7 @@ def begin(folder, manifest, stage):
     attempt.update(job=os.environ.get("SLURM_JOB_ID", ""), node_list=os.environ.get("SLURM_JOB_NODELIST", ""))
     attempt["nodes"] = int(os.environ.get("SLURM_JOB_NUM_NODES") or manifest.get("nodes") or 0)
     attempt["checkpoint"] = newest.name if newest else None
-    refused = too_often(manifest, stage, attempts, attempt)
+    refused = too_often(manifest, stage, attempts, attempt) or spent_up(folder, manifest, attempt["nodes"])
     if refused:
         attempt["refused"] = refused
     write_json(folder / "logs" / stage / "attempts.json", [*attempts, attempt])
@@ -87,6 +91,26 @@ def too_often(manifest, stage, attempts, attempt):
         start = "from {}".format(attempt["checkpoint"]) if attempt["checkpoint"] else "from its beginning"
         return f"it has started {len(since)} times {start} and reached no checkpoint after it"
     return None
+
+
+def spent_up(folder, manifest, nodes):
+    """Why a run with a cap on its cost may not begin a job: what is left of it is less than a minute of these nodes."""
+    if not manifest.get("max_node_seconds") or node_seconds_left(folder, manifest) >= 60 * nodes:
+        return None
+    hours = (manifest["max_node_seconds"] - node_seconds_left(folder, manifest)) / 3600
+    return "its cap of ${:,.2f} is used up: {:,.2f} node-hours".format(manifest["max_cost_usd"], hours)
+
+
+def minutes_left(folder, manifest):
+    """Whole minutes for which the attempt that has just begun may run, with its nodes."""
+    last = max(open_attempts(folder, manifest, manifest.get("stages", [])), key=lambda one: one["started"])
+    return int(node_seconds_left(folder, manifest) / max(1, last["nodes"]) / 60)
+
+
+def node_seconds_left(folder, manifest):
+    """What is left of the run's cap, in node-seconds."""
+    used = sum(row["node_seconds"] for row in ledger(folder, manifest, manifest.get("stages", [])))
+    return manifest["max_node_seconds"] - used
 
 
 def attempts_of(folder, stage):
@@ -151,6 +175,7 @@ def results(folder, manifest):
         "node_seconds": sum(row["node_seconds"] for row in spent),
         "ledger": spent,
         "nodes_running": sum(attempt["nodes"] for attempt in open_attempts(folder, manifest, ended)),
+        "cost_usd": cost(manifest, spent),
         "max_cost_usd": manifest.get("max_cost_usd"),
         "checkpoints": checkpoints(folder, manifest),
         "restarts": sum(max(0, len(attempts_of(folder, stage)) - 1) for stage in ended),
@@ -251,6 +276,12 @@ def ledger(folder, manifest, stages):
         {"day": day, "nodes": row["nodes"], "node_seconds": round(row["seconds"]), "instance_type": kind}
         for day, row in sorted(days.items())
     ]
+
+
+def cost(manifest, rows):
+    """What the nodes have cost, at the price that the submission found; None without one."""
+    price = manifest.get("price_per_node_hour_usd")
+    return None if price is None else round(sum(row["node_seconds"] for row in rows) * price / 3600, 4)
 
 
 def days_of(started, ended):

@@ -266,6 +266,7 @@ def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunSta
     log = f"train/node-{_whole(manifest.get('log_node'))}.log"
     seen = parse_progress(manifest, record.logs.get(log, "") if now.stage == "train" else "")
     batch = _whole(_mapping(manifest.get("layout")).get("global_batch"))
+    spent_usd = _money(run_usage(record, at, living(record, jobs))[1])
     eta = None
     if now.state == "running" and seen.throughput and seen.steps and seen.step is not None:
         eta = int((seen.steps - seen.step) * batch / seen.throughput)
@@ -274,7 +275,7 @@ def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunSta
         workload=str(manifest.get("workload", "")),
         stage=now.stage,
         state=now.state,
-        reason=now.reason,
+        reason=_cap_reason(now, manifest, spent_usd) or now.reason,
         nodes=_whole(manifest.get("nodes")),
         elapsed_s=now.job.elapsed_s if now.job else 0,
         step=seen.step if seen.step is not None else _number(reached.get("steps_done"), int),
@@ -283,7 +284,7 @@ def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunSta
         unit=str(manifest.get("unit", "")),
         eta_s=eta,
         jobs=record.jobs,
-        cost_usd=_money(run_usage(record, at, living(record, jobs))[1]),
+        cost_usd=spent_usd,
         max_cost_usd=_number(manifest.get("max_cost_usd"), float),
     )
 
@@ -294,6 +295,14 @@ def _list(value: object) -> list[object]:
 
 def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _cap_reason(now: StageNow, manifest: Mapping[str, object], spent_usd: float | None) -> str:
+    """A job that Slurm ended at its time limit, of a run whose cost is capped, and that has used the cap up."""
+    cap = _number(manifest.get("max_cost_usd"), float)
+    if now.state != "timeout" or cap is None or spent_usd is None or spent_usd < 0.9 * cap:
+        return ""
+    return f"its cap of ${cap:,.2f} is used up (--max-cost)"
 
 
 def _money(usd: float | None) -> float | None:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from trnctl.errors import ConnectionLost, Interrupted, NotFoundError, RefusedError, UsageError, WaitedTooLong
 from trnctl.findings import Finding
+from trnctl.plan.cap import Cap, cap_of
 from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.layout import Layout, check_queue
 from trnctl.plan.outlook import admit
@@ -29,6 +30,7 @@ from trnctl.render.job import (
     without_compile,
 )
 from trnctl.specs.cluster import ClusterSpec, Queue
+from trnctl.specs.prices import TABLE, Prices
 from trnctl.specs.workload import Scaling, WorkloadSpec
 
 CompileWord = Literal["auto", "force", "skip"]
@@ -52,6 +54,8 @@ class Wishes:
     from_run: str | None = None  # a run whose newest whole checkpoint it starts from
     skip_prepare: bool = False  # do not look for code and data before nodes are asked for
     force: bool = False  # overrule what the plan forbids
+    max_cost: float | None = None  # US dollars that all jobs of the run may cost together
+    prices: Prices = TABLE
     sbatch_args: Sequence[str] = ()
 
 
@@ -66,6 +70,7 @@ class SubmitPlan:
     estimate: Estimate
     submission: Submission
     compile: str  # scheduled (unless the head node finds all graphs in the cache) | skipped
+    cap: Cap | None = None
     findings: tuple[Finding, ...] = ()  # warnings: what is doubtful about the cluster's software, and the recipe's own
     mirror: str = ""  # where the run's records are copied to; '' where the cluster has no bucket
 
@@ -110,13 +115,22 @@ def plan_submit(
             f"{run!r} cannot name a run: it becomes a folder and a job name",
             remedy="use at most 63 small letters, digits, dots, hyphens and underscores, a letter or digit first",
         )
+    compiles = wishes.compile != "skip" and workload.compile != "none"
+    guess = estimate(
+        workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles, prices=wishes.prices,
+        capacity=queue.capacity.type,
+    )  # fmt: skip
+    cap = _cap(wishes, guess, layout, instance_type, queue)
     request = JobRequest(
         run=run,
         folder=f"{runs_folder(spec, facts.mount_prefix)}/{run}",
         cluster=spec.name,
         partition=queue.name,
         mount=f"{facts.mount_prefix}{spec.shared_mount}",
-        time_limit=wishes.time_limit,
+        time_limit=cap.clip(wishes.time_limit) if cap else wishes.time_limit,
+        cap=cap,
+        capacity=queue.capacity.type,
+        prices=wishes.prices,
         exclude=wishes.exclude or "",
         environment=wishes.environment or {},
         arguments=wishes.arguments or {},
@@ -125,15 +139,13 @@ def plan_submit(
         constraint=instance_type if len({r.instance_type for r in queue.compute_resources}) > 1 else "",
         notice=facts.notice,
         submitted_at=now.isoformat(timespec="seconds"),
-        compile=wishes.compile != "skip" and workload.compile != "none",
+        compile=compiles,
         overruled=admitted.overruled,
         from_run=wishes.from_run or "",
         mirror=f"s3://{spec.bucket}/{mirror_prefix(spec.name)}{run}" if spec.bucket else "",
         region=spec.region,
     )
     submission = _submission(workload, layout, request, wishes)
-    compiles = "compile" in submission.stages
-    guess = estimate(workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles)
     return SubmitPlan(
         workload,
         queue,
@@ -142,8 +154,24 @@ def plan_submit(
         guess,
         submission,
         "scheduled" if compiles else "skipped",
+        cap,
         (*_experimental(workload), *doubts),
         request.mirror,
+    )
+
+
+def _cap(wishes: Wishes, guess: Estimate, layout: Layout, instance_type: str, queue: Queue) -> Cap | None:
+    """What --max-cost makes of the run, None without it."""
+    if wishes.max_cost is None:
+        return None
+    return cap_of(
+        wishes.max_cost,
+        guess,
+        nodes=layout.nodes,
+        instance_type=instance_type,
+        prices=wishes.prices,
+        capacity=queue.capacity.type,
+        words=wishes.sbatch_args,
     )
 
 

@@ -111,6 +111,10 @@ _REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
     "name-taken": (UsageError, "Choose another --name, or leave it out; trnctl runs shows the one that has it."),
     "lives": (RefusedError, "Wait for it, or cancel it first: trnctl cancel RUN."),
     "complete": (RefusedError, "Submit a new run that starts from its checkpoint: trnctl submit … --from RUN."),
+    "cap-reached": (
+        RefusedError,
+        "Submit a new run that starts from its checkpoint, with a cap of its own: trnctl submit … --from RUN.",
+    ),
     "never": (RefusedError, "Submit it: trnctl submit."),
     "no-checkpoint": (RefusedError, "Look at what it has: trnctl results RUN; or start from the beginning."),
     "busy": (ToolError, "Wait for the other one, then run the command again: it will not submit twice."),

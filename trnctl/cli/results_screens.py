@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trnctl.cli.mirror_screens import from_the_mirror
 from trnctl.cli.output import Screen
-from trnctl.cli.words import duration
+from trnctl.cli.words import duration, money
 
 if TYPE_CHECKING:
     from trnctl.actions.mirror import Mirror
@@ -38,6 +38,7 @@ def results(
         f"{_figure(found, 'peak_throughput', '{:,.0f}')} at its peak",
         "time": f"compile {_time(found, 'compile_s')}, train {_time(found, 'time_to_train_s')}, "
         f"{_count(found, 'node_seconds')} node-seconds",
+        "cost": _cost_words(found, record),
         "restarts": _count(found, "restarts"),
         "stages": "; ".join(f"{name} {_end_words(end)}" for name, end in _pairs(found.get("stages"))),
         "checkpoints": ", ".join(_checkpoint_words(one) for one in _items(found.get("checkpoints"))) or "none",
@@ -46,6 +47,15 @@ def results(
     for name, words in lines.items():
         if words:
             screen.field(name, words, data=True)
+
+
+def _cost_words(found: Mapping[str, object], record: RunRecord) -> str:
+    """`$12.30 of at most $500.00 (prices of 2026-07-20)`."""
+    usd, cap = found.get("cost_usd"), found.get("max_cost_usd")
+    if not isinstance(usd, int | float):
+        return ""
+    most = f" of at most {money(float(cap))} (--max-cost)" if isinstance(cap, int | float) else ""
+    return f"{money(float(usd))}{most}, at the prices of {record.manifest.get('price_date', 'its submission')}"
 
 
 def _joined(found: Mapping[str, object], *keys: str) -> str:

@@ -38,6 +38,7 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     screen.field("train", f"{guess.steps:,} steps, {time}", indent="  ")
     price = f"{layout.nodes} × {money(guess.price_per_node_hour)}/h" if guess.price_per_node_hour else "no price"
     screen.field("cost", f"{f'about {money(guess.cost_usd)}' if guess.cost_usd else 'unknown'} ({price})", indent="  ")
+    screen.field("cap", _cap_words(plan), indent="  ")
     screen.field("basis", guess.basis, indent="  ", style="dim")
     checkpoint = plan.workload.checkpoint
     if not checkpoint.on_signal:
@@ -54,6 +55,16 @@ def _doubts(screen: Screen, plan: SubmitPlan) -> None:
     """The warnings of a plan, before anything is sent."""
     for finding in plan.findings:
         screen.say(f"! {finding.code}: {finding.message} — {finding.remedy}", style="yellow")
+
+
+def _cap_words(plan: SubmitPlan) -> str:
+    """How long the cap lets the jobs run, and what it does not cover."""
+    if plan.cap is None:
+        return "none (--max-cost USD)"
+    return (
+        f"{money(plan.cap.usd)}: after {duration(plan.cap.minutes * 60)} in all, restarts and compile job included, "
+        "Slurm ends them; boot and idle minutes come on top"
+    )
 
 
 def _compile_words(plan: SubmitPlan) -> str:

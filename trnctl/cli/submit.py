@@ -30,6 +30,12 @@ CompileWord = Annotated[str, typer.Option("--compile", metavar="auto|force|skip"
 TimeLimit = Annotated[
     str | None, typer.Option("--time", metavar="[D-]HH:MM:SS", help="Time limit of each job, in Slurm's form.")
 ]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", metavar="USD", help="All jobs of the run together may cost so much.")
+]
+PriceOf = Annotated[
+    list[str] | None, typer.Option("--price", metavar="TYPE=USD", help="What a node of that type costs you an hour.")
+]
 Hold = Annotated[bool, typer.Option("--hold", help="Submit the jobs held.")]
 SkipPrepare = Annotated[bool, typer.Option("--skip-prepare", help="Do not look for the code and the data first.")]
 Force = Annotated[bool, typer.Option("--force", help="Submit what the plan forbids; run.json says what was overruled.")]
@@ -60,6 +66,8 @@ def submit(
     from_run: FromRun = None,
     compile_: CompileWord = "auto",
     time_limit: TimeLimit = None,
+    max_cost: MaxCost = None,
+    price: PriceOf = None,
     hold: Hold = False,
     skip_prepare: SkipPrepare = False,
     force: Force = False,
@@ -70,8 +78,10 @@ def submit(
     """Submit a workload: checks, a plan, a compile job, the training job. Options of sbatch go after --."""
     from trnctl.actions.submit import Wishes, send
     from trnctl.cli import run_screens as screens
+    from trnctl.cli.cost_screens import own_prices
     from trnctl.cli.output import Screen
     from trnctl.cli.planning import prepare
+    from trnctl.specs.prices import Prices
 
     session: Session = context.obj
     wishes = Wishes(
@@ -84,6 +94,8 @@ def submit(
         exclude=exclude,
         compile=_one_of("--compile", compile_, _COMPILES),
         time_limit=time_limit,
+        max_cost=max_cost,
+        prices=Prices(own_prices(price or [])),
         from_run=from_run,
         hold=hold,
         skip_prepare=skip_prepare,

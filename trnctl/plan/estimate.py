@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trnctl.plan.layout import Layout
-from trnctl.specs.instances import PRICE_DATE, PRICE_REGION, instance
+from trnctl.specs.prices import ON_DEMAND, TABLE, Prices
 from trnctl.specs.workload import Published, Value, WorkloadSpec
 
 
@@ -34,23 +34,21 @@ def estimate(
     *,
     arguments: Mapping[str, Value] | None = None,
     compiles: bool = True,
+    prices: Prices = TABLE,
+    capacity: str = ON_DEMAND,
 ) -> Estimate:
     """What to expect of one run. `arguments` are the user's (they may set the steps); `compiles` is False when the
-    compile stage is left out. Never fails for a missing rate or price: the figure is None, and the basis says so."""
+    compile stage is left out; `capacity` is how the nodes are bought. Never fails for a missing rate or price: the
+    figure is None, and the basis says so."""
     from trnctl.plan.arguments import planned_steps  # rates alone are wanted without it, where a start is short
 
     steps = planned_steps(workload, arguments or {})
     rate, basis = predicted_rate(workload, layout, instance_type)
     hours = steps * layout.global_batch / rate / 3600 if rate else None
     compile_hours = (workload.compile_minutes or 0.0) / 60 if compiles and workload.compile != "none" else 0.0
-    facts = instance(instance_type)
-    price = facts.price_usd if facts is not None else None
+    price = prices.of(instance_type, capacity)
     cost = layout.nodes * (hours + compile_hours) * price if hours is not None and price is not None else None
-    priced = (
-        f"on-demand list price of {PRICE_REGION}, {PRICE_DATE}"
-        if price is not None
-        else f"no price is known for {instance_type}"
-    )
+    priced = f"no price is known for {instance_type}" if price is None else prices.source(instance_type, capacity)
     return Estimate(
         steps=steps,
         rate=rate,

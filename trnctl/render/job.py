@@ -26,6 +26,7 @@ from pathlib import PurePosixPath
 from trnctl import __version__
 from trnctl.errors import UsageError
 from trnctl.plan.arguments import Filled, checkpoint_steps, fill_in
+from trnctl.plan.cap import Cap
 from trnctl.plan.compile_cache import VARIABLE, CachePlace, cache_place
 from trnctl.plan.estimate import estimate
 from trnctl.plan.fingerprint import FLAGS, Fingerprint, fingerprint, retrying
@@ -34,6 +35,7 @@ from trnctl.ports import File, Stage
 from trnctl.render import templates
 from trnctl.render.engine import render
 from trnctl.specs.instances import PRICE_DATE, instance
+from trnctl.specs.prices import ON_DEMAND, TABLE, Prices
 from trnctl.specs.workload import Source, Value, WorkloadSpec
 
 MANIFEST_SCHEMA = 1
@@ -57,7 +59,8 @@ class JobRequest:
     `arguments` and `environment` are the user's own, and come after the recipe's. `notice` is said with every result
     when what answers is not AWS. `submitted_at` is ISO 8601 in UTC. `overruled` are the codes of what the plan forbade
     and the user forced. `from_run` names the run from whose newest whole checkpoint this one starts. `mirror` is where
-    the run's records are copied to (s3://BUCKET/…, '' for nowhere), in `region`.
+    the run's records are copied to (s3://BUCKET/…, '' for nowhere), in `region`. `cap` is what it may cost, at
+    `prices` of nodes that are bought as `capacity` says.
     """
 
     run: str
@@ -79,6 +82,9 @@ class JobRequest:
     from_run: str = ""
     mirror: str = ""
     region: str = ""
+    cap: Cap | None = None
+    capacity: str = ON_DEMAND
+    prices: Prices = TABLE
 
 
 def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
@@ -181,6 +187,10 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
     expected = estimate(
         workload, layout, request.instance_type, arguments=request.arguments, compiles="compile" in stages
     )
+        workload, layout, request.instance_type, arguments=request.arguments, compiles="compile" in stages,
+        prices=request.prices, capacity=request.capacity,
+    )  # fmt: skip
+    place, graphs = place_of_cache(workload, request), fingerprint_of(workload, layout, request)
     return {
         "schema": MANIFEST_SCHEMA,
         "trnctl": __version__,
@@ -226,6 +236,9 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         },
         "price_per_node_hour_usd": expected.price_per_node_hour,
         "price_date": PRICE_DATE,
+        "capacity": request.capacity,
+        "max_cost_usd": request.cap.usd if request.cap else None,
+        "max_node_seconds": request.cap.node_seconds if request.cap else None,
         "submitted_at": request.submitted_at,
         "notice": request.notice,
         "forced": list(request.overruled),
@@ -265,6 +278,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "exclude": request.exclude,
             "constraint": request.constraint,
             "time_limit": request.time_limit,
+            "capped_minutes": request.cap.minutes if request.cap else 0,
             "signal_seconds": SIGNAL_SECONDS,
             "folder": request.folder,
             "batch_log": f"{_literal(request.folder)}/{stage}.log",

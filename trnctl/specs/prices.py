@@ -56,21 +56,22 @@ class Prices:
         facts = instance(instance_type)
         return facts.price_usd if facts is not None else None
 
+    def source(self, instance_type: str, capacity: str = ON_DEMAND) -> str:
+        """Whose price that is, and of when."""
+        if instance_type in self.own:
+            return f"your price of {instance_type}"
+        if (instance_type, capacity) in READINGS:
+            return f"{instance_type}: {READINGS[instance_type, capacity].words}"
+        if instance_type in self.asked:
+            return f"AWS's price list, asked on {self.asked_on}"
+        listed = f"on-demand list price of {PRICE_REGION}, {PRICE_DATE}"
+        return f"{listed}, which spot costs at most" if capacity == SPOT else listed
+
     def basis(self, kinds: Mapping[str, str] | None = None) -> str:
         """What the prices of these types rest on (capacity by type; without them, of on-demand instances)."""
-        wanted = kinds or {}
-        words: list[str] = []
-        for name, capacity in wanted.items():
-            if name in self.own:
-                words.append(f"your price of {name}")
-            elif (name, capacity) in READINGS:
-                words.append(f"{name}: {READINGS[name, capacity].words}")
-            elif name in self.asked:
-                words.append(f"AWS's price list, asked on {self.asked_on}")
-            elif capacity == SPOT:
-                words.append(f"{name}: spot costs at most the on-demand price, which is taken")
-        if not wanted or any(name not in self.own and name not in self.asked for name in wanted):
-            words.append(f"on-demand list prices of {PRICE_REGION}, {PRICE_DATE}")
+        table = f"on-demand list prices of {PRICE_REGION}, {PRICE_DATE}"
+        told = [self.source(name, capacity) for name, capacity in (kinds or {}).items()]
+        words = [one.replace("list price of", "list prices of") for one in told] or [table]
         return "; ".join([*dict.fromkeys(words), "without storage, transfer and tax"])
 
 

@@ -1,0 +1,86 @@
+"""A cap on what one run may cost: how long its jobs may last, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trnctl.errors import RefusedError, UsageError
+from trnctl.plan.estimate import Estimate
+from trnctl.specs.prices import Prices
+
+# Options of sbatch that would make a job longer or larger than what the cap was reckoned for.
+_OVERRULING = re.compile(r"(-t|--time|-N|--nodes|-a|--array)(=.*|\d.*)?")
+
+
+@dataclass(frozen=True)
+class Cap:
+    """`usd` buys `node_seconds` on these nodes, for all jobs and restarts of a run together; `minutes` is that for one
+    job, which Slurm counts in whole minutes."""
+
+    usd: float
+    price: float
+    node_seconds: int
+    minutes: int
+
+    def clip(self, time_limit: str | None) -> str:
+        """The shorter of the cap and the time limit that the person gave (Slurm's form)."""
+        asked = minutes_of(time_limit) if time_limit else None
+        return time_limit if time_limit and asked is not None and asked <= self.minutes else slurm_time(self.minutes)
+
+
+def cap_of(
+    usd: float, guess: Estimate, *, nodes: int, instance_type: str, prices: Prices, capacity: str, words: Sequence[str]
+) -> Cap:
+    """The cap of one run; `words` are options of sbatch. UsageError for one that would overrule it; RefusedError when
+    no price is known, when the run is expected to cost more, or when so little money is less than a minute of these
+    nodes."""
+    overruling = next((word for word in words if _OVERRULING.fullmatch(word)), None)
+    if overruling is not None:
+        raise UsageError(
+            f"{overruling} after -- would overrule --max-cost",
+            remedy="give trnctl's own --time and --nodes, before the --",
+        )
+    price = prices.of(instance_type, capacity)
+    if not price:
+        raise RefusedError(
+            f"--max-cost needs a price, and none is known for {instance_type} ({capacity})",
+            remedy=f"give yours: --price {instance_type}=USD an hour",
+        )
+    if guess.cost_usd is not None and guess.cost_usd > usd:
+        raise RefusedError(
+            f"the run is expected to cost ${guess.cost_usd:,.2f}, more than --max-cost {usd:,.2f} ({guess.basis})",
+            remedy=f"raise it to {guess.cost_usd:,.0f} or more, train fewer steps (--set), or look for a cheaper "
+            "number of nodes with trnctl plan",
+        )
+    seconds = usd / price * 3600
+    minutes = int(seconds / nodes / 60)
+    if minutes < 1:
+        raise RefusedError(
+            f"--max-cost {usd:,.2f} buys {seconds / nodes:.0f} s of {nodes} × {instance_type}, and "
+            "Slurm counts in minutes",
+            remedy=f"give at least {nodes * price / 60:,.2f}, or use fewer nodes",
+        )
+    return Cap(usd, price, int(seconds), minutes)
+
+
+def slurm_time(minutes: int) -> str:
+    """`1-02:03:00`, `5:07:00`."""
+    days, rest = divmod(minutes, 24 * 60)
+    return f"{days}-{rest // 60:02d}:{rest % 60:02d}:00" if days else f"{rest // 60}:{rest % 60:02d}:00"
+
+
+def minutes_of(text: str) -> float | None:
+    """Minutes of one of Slurm's forms: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S. None for another text."""
+    day, dash, rest = text.rpartition("-")
+    parts = rest.split(":")
+    if not all(part.isdigit() for part in [*parts, *([day] if dash else [])]) or len(parts) > 3:
+        return None
+    numbers = [int(part) for part in parts]
+    if dash:
+        hours, minutes, seconds = [*numbers, 0, 0][:3]
+        return int(day) * 1440 + hours * 60 + minutes + seconds / 60
+    if len(numbers) == 3:
+        return numbers[0] * 60 + numbers[1] + numbers[2] / 60
+    return numbers[0] + (numbers[1] / 60 if len(numbers) == 2 else 0)
