@@ -29,6 +29,8 @@ import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))  # beside timer.d, where this program lies
+import dynamodb
 import s3
 
 LONGEST_GAP = 300  # seconds between two looks that are counted whole; of a longer gap nobody knows what was on
@@ -153,7 +155,7 @@ def stop(settings, now):
         },
     }
     try:
-        s3.dynamodb("UpdateItem", wanted, settings["region"])
+        dynamodb.call("UpdateItem", wanted, settings["region"])
     except s3.Unreachable as error:
         if "ConditionalCheckFailed" not in str(error):
             sys.stderr.write(f"trnctl: the fleet cannot be stopped: {error}\n")

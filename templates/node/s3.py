@@ -125,18 +125,19 @@ def target(bucket, key, query):
     return path, "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in sorted(query.items()))
 
 
-def signed(asked, region, keys, moment):
-    """The headers of a request (method, host, path, query, content) with its signature (AWS Signature Version 4)."""
+def signed(asked, region, keys, moment, *, service="s3", more=None):
+    """The headers of a request (method, host, path, query, content) with its signature (AWS Signature Version 4).
+    `more` are headers that another service wants."""
     method, host, path, words, content = asked
     stamp = time.strftime("%Y%m%dT%H%M%SZ", moment)
     digest = hashlib.sha256(content).hexdigest() if content else EMPTY
-    headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": stamp}
+    headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": stamp, **(more or {})}
     if keys[2]:
         headers["x-amz-security-token"] = keys[2]
     names = ";".join(sorted(headers))
     lines = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))
     canonical = "\n".join([method, path, words, lines, names, digest])
-    scope = f"{stamp[:8]}/{region}/s3/aws4_request"
+    scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
     key = b"AWS4" + keys[1].encode()
     for word in scope.split("/"):

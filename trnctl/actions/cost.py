@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from trnctl.actions import mirror
 from trnctl.actions.runs import OpenCluster
 from trnctl.errors import NotFoundError, ToolError
 from trnctl.findings import Finding
 from trnctl.plan.cost import FRESH_S, Price, Spent, living, node_hours, price_of_kind, run_usage, spent, upto
 from trnctl.ports import FleetLedger, Job, Observed, QueuePicture, RunRecord
+from trnctl.ports.ledger import ledger_prefix
 from trnctl.specs.prices import TABLE, Prices
 
 By = Literal["kind", "run", "day"]
@@ -114,20 +117,42 @@ def cost(opened: OpenCluster, by: By, prices: Prices = TABLE) -> CostReport:
 
 
 def read_books(opened: OpenCluster) -> Books:
-    """Ask AWS, then the head node. NotFoundError when there is nothing to tell of."""
+    """Ask AWS, then the head node, then the bucket. NotFoundError when there is nothing to tell of."""
     services, now = opened.services, opened.services.clock.now()
     seen = services.cloud.observe(opened.cluster)
-    if seen.stack is None:
+    stands = seen.stack is not None
+    picture, alerts = _ask_head(opened, seen) if stands else (None, [])
+    runs = picture.runs if picture else ()
+    jobs = {job.id: job for job in picture.jobs} if picture else {}
+    current = picture.fleet if picture else None
+    ledgers, copies = _in_bucket(opened, {record.run for record in runs})
+    earlier = [one for one in ledgers if current is None or one.known_from != current.known_from]
+    if stands and current is None and earlier and seen.head is not None and seen.head.launched is not None:
+        # The head node does not answer: its own last copy is better than nothing.
+        current = next((one for one in earlier if one.known_from >= seen.head.launched), None)
+        earlier = [one for one in earlier if one is not current]
+    if not stands and not ledgers and not copies:
+        where = f" or in s3://{opened.bucket}" if opened.bucket else ", and the cluster file names no bucket"
         raise NotFoundError(
-            f"there is no cluster {opened.cluster} in {opened.region}",
-            remedy="trnctl cluster list shows what exists",
+            f"there is no cluster {opened.cluster} in {opened.region}{where}",
+            remedy="trnctl cluster list shows what exists; records that outlive a cluster lie in its bucket",
         )
-    picture, alerts = _ask_head(opened, seen)
-    storage = tuple(_of_storage(opened))
-    if picture is None:
-        return Books(now, seen, storage=storage, alerts=tuple(alerts))
-    jobs = {job.id: job for job in picture.jobs}
-    return Books(now, seen, picture.runs, jobs, picture.fleet, storage=storage, alerts=tuple(alerts))
+    return Books(
+        now, seen if stands else None, (*runs, *copies), jobs, current, tuple(earlier), tuple(_of_storage(opened)),
+        tuple(alerts),
+    )  # fmt: skip
+
+
+def _in_bucket(opened: OpenCluster, known: Collection[str]) -> tuple[list[FleetLedger], tuple[RunRecord, ...]]:
+    """The ledgers and the runs' records that lie in the cluster's bucket, runs that are `known` left out."""
+    if opened.bucket is None:
+        return [], ()
+    cloud = opened.services.cloud
+    keys = [stored.key for stored in cloud.list_objects(opened.bucket, ledger_prefix(opened.cluster))]
+    texts = cloud.get_objects(opened.bucket, keys)
+    found = [FleetLedger.read(json.loads(texts[key])) for key in sorted(texts)]
+    copies = mirror.read(opened, newest=ALL_RUNS).records
+    return [one for one in found if one is not None], tuple(one for one in copies if one.run not in known)
 
 
 def _ask_head(opened: OpenCluster, seen: Observed) -> tuple[QueuePicture | None, list[Finding]]:

@@ -136,7 +136,8 @@ def save(opened: OpenCluster) -> int:
         return 0
     cloud, prefix = opened.services.cloud, mirror_prefix(opened.cluster)
     queue = opened.services.head.queue(head_of(opened.cluster, opened.services))
-    records = queue.observe(opened.runs_folder, newest=_MOST_RUNS, tail_bytes=0).runs
+    picture = queue.observe(opened.runs_folder, newest=_MOST_RUNS, tail_bytes=0)
+    records = picture.runs
     there = {stored.key for stored in cloud.list_objects(opened.bucket, prefix)}
     results = {record.run: f"{prefix}{record.run}/results.json" for record in records}
     known = cloud.get_objects(opened.bucket, [key for key in results.values() if key in there])
@@ -146,6 +147,8 @@ def save(opened: OpenCluster) -> int:
         told = _parsed(known.get(results[record.run])).get("updated_at")
         newer = record.results is not None and record.results.get("updated_at") != told
         fresh.update({key: text for key, text in texts.items() if key not in there or newer})
+    if picture.fleet is not None:  # what the nodes' time has come to; the head node copies it now and then
+        fresh[picture.fleet.key] = _text(picture.fleet.as_json())
     cloud.put_objects(opened.bucket, fresh)
     return len(records)
 

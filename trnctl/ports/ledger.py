@@ -27,6 +27,30 @@ class FleetLedger:
     stopped_why: str = ""
     waits_for: int = 0
 
+    @property
+    def key(self) -> str:
+        """Where it is copied to in the cluster's bucket (as templates/node/fleet.py has it): another cluster of the same
+        name has another."""
+        return f"{ledger_prefix(self.cluster)}{self.known_from:%Y%m%dT%H%M%SZ}.json"
+
+    def as_json(self) -> dict[str, object]:
+        """The record as the head node writes it."""
+        return {
+            "schema": 1,
+            "cluster": self.cluster,
+            "known_from": self.known_from.timestamp(),
+            "updated_at": self.updated_at.timestamp(),
+            "days": {day: dict(kinds) for day, kinds in self.days.items()},
+            "on": dict(self.on),
+            "head_type": self.head_type,
+            "idle_since": self.idle_since.timestamp() if self.idle_since else None,
+            "ttl": {
+                "stopped_at": self.stopped_at.timestamp() if self.stopped_at else None,
+                "why": self.stopped_why,
+                "waits_for": self.waits_for,
+            },
+        }
+
     @classmethod
     def read(cls, found: Mapping[str, Any]) -> FleetLedger | None:
         """The record as the head node writes it; None for what is none."""
@@ -50,6 +74,11 @@ class FleetLedger:
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
+
+
+def ledger_prefix(cluster: str) -> str:
+    """Where a cluster's ledgers lie in its bucket."""
+    return f"trnctl/{cluster}/ledger/"
 
 
 def _moment(seconds: Any) -> datetime | None:

@@ -185,12 +185,9 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
     variables without their values, which may be secrets."""
     stages = stages_of(workload, request)
     expected = estimate(
-        workload, layout, request.instance_type, arguments=request.arguments, compiles="compile" in stages
-    )
         workload, layout, request.instance_type, arguments=request.arguments, compiles="compile" in stages,
         prices=request.prices, capacity=request.capacity,
     )  # fmt: skip
-    place, graphs = place_of_cache(workload, request), fingerprint_of(workload, layout, request)
     return {
         "schema": MANIFEST_SCHEMA,
         "trnctl": __version__,

@@ -105,17 +105,19 @@ def node_script(spec: ClusterSpec, role: Role, supply: Supply = NEURON) -> str:
 
 def fleet_step(spec: ClusterSpec) -> str:
     """The step that puts the program which counts nodes and minds the ttl among those of the head node's timer."""
+    files = (
+        ("fleet.json", 644, json.dumps(fleet_settings(spec), sort_keys=True) + "\n"),
+        *((f"lib/{name}.py", 644, templates.read(f"node/{name}.py")) for name in ("s3", "dynamodb")),
+        ("timer.d/fleet", 755, templates.read("node/fleet.py")),
+    )
+    puts = "".join(f"    put /opt/trnctl/{name} {mode} <<'END'\n{text}END\n" for name, mode, text in files)
+    rule = "-" * 98
     return f"""\
-# -------------------------------------------------------------------------------------------------- fleet
+# {rule} fleet
 
 step_fleet() {{
-    install -d -m 755 /opt/trnctl/timer.d /opt/trnctl/state
-    put /opt/trnctl/fleet.json 644 <<'END'
-{json.dumps(fleet_settings(spec), sort_keys=True)}
-END
-    put /opt/trnctl/timer.d/fleet 755 <<'END'
-{templates.read("node/fleet.py")}END
-}}
+    install -d -m 755 /opt/trnctl/timer.d /opt/trnctl/lib /opt/trnctl/state
+{puts}}}
 """
 
 
