@@ -200,13 +200,17 @@ IDLE = fleet_settings(replace(CLUSTER, ttl=Ttl(idle_hours=2)))["ttl"]
 
 
 @pytest.mark.parametrize(
-    ("hours", "jobs", "partition", "stops"),
-    [(2.1, "", "up", True), (1.9, "", "up", False), (2.1, "7|RUNNING\n", "up", False), (2.1, "", "inact", False)],
+    ("hours", "slurm", "stops"),
+    [
+        (2.1, ("", "up"), True),
+        (1.9, ("", "up"), False),
+        (2.1, ("7|RUNNING\n", "up"), False),
+        (2.1, ("", "inact"), False),
+    ],
     ids=["idle long enough", "not long enough", "a job", "stopped already"],
 )
-def test_an_idle_fleet_is_stopped(
-    head: Head, cloud: Cloud, hours: float, jobs: str, partition: str, stops: bool
-) -> None:
+def test_an_idle_fleet_is_stopped(head: Head, cloud: Cloud, hours: float, slurm: tuple[str, str], stops: bool) -> None:
+    jobs, partition = slurm
     head.settings(ttl=IDLE, bucket=None)
     head.says(node("a-1", "idle", partition=partition), jobs)
     head.look()

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from trnctl.actions import mirror
+from trnctl.actions.books import Books, read_books
 from trnctl.actions.runs import OpenCluster
-from trnctl.errors import NotFoundError, ToolError
 from trnctl.findings import Finding
-from trnctl.plan.cost import FRESH_S, Price, Spent, living, node_hours, price_of_kind, run_usage, spent, upto
-from trnctl.ports import FleetLedger, Job, Observed, QueuePicture, RunRecord
-from trnctl.ports.ledger import ledger_prefix
+from trnctl.plan.cost import FRESH_S, Price, Spent, living, moment, node_hours, price_of_kind, run_usage, spent, upto
+from trnctl.ports import FleetLedger, RunRecord
 from trnctl.specs.prices import TABLE, Prices
 
 By = Literal["kind", "run", "day"]
-ALL_RUNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -75,27 +71,6 @@ class CostReport:
         }
 
 
-@dataclass(frozen=True)
-class Books:
-    """Everything that is known of what a cluster used. `ledgers` are those of its head nodes, the one that stands now
-    among them; `seen` is what AWS says now, None when there is no such cluster any more."""
-
-    now: datetime
-    seen: Observed | None = None
-    runs: tuple[RunRecord, ...] = ()
-    jobs: Mapping[str, Job] = field(default_factory=dict)
-    ledger: FleetLedger | None = None
-    earlier: tuple[FleetLedger, ...] = ()
-    storage: tuple[str, ...] = ()
-    alerts: tuple[Finding, ...] = ()
-
-    @property
-    def head_launched(self) -> datetime | None:
-        """Since when the head node that stands now is on."""
-        head = self.seen.head if self.seen else None
-        return head.launched if head else None
-
-
 def cost(opened: OpenCluster, by: By, prices: Prices = TABLE) -> CostReport:
     """Read the books and add them up. NotFoundError when neither a cluster nor a record of one is there."""
     books = read_books(opened)
@@ -116,62 +91,6 @@ def cost(opened: OpenCluster, by: By, prices: Prices = TABLE) -> CostReport:
     )
 
 
-def read_books(opened: OpenCluster) -> Books:
-    """Ask AWS, then the head node, then the bucket. NotFoundError when there is nothing to tell of."""
-    services, now = opened.services, opened.services.clock.now()
-    seen = services.cloud.observe(opened.cluster)
-    stands = seen.stack is not None
-    picture, alerts = _ask_head(opened, seen) if stands else (None, [])
-    runs = picture.runs if picture else ()
-    jobs = {job.id: job for job in picture.jobs} if picture else {}
-    current = picture.fleet if picture else None
-    ledgers, copies = _in_bucket(opened, {record.run for record in runs})
-    earlier = [one for one in ledgers if current is None or one.known_from != current.known_from]
-    if stands and current is None and earlier and seen.head is not None and seen.head.launched is not None:
-        # The head node does not answer: its own last copy is better than nothing.
-        current = next((one for one in earlier if one.known_from >= seen.head.launched), None)
-        earlier = [one for one in earlier if one is not current]
-    if not stands and not ledgers and not copies:
-        where = f" or in s3://{opened.bucket}" if opened.bucket else ", and the cluster file names no bucket"
-        raise NotFoundError(
-            f"there is no cluster {opened.cluster} in {opened.region}{where}",
-            remedy="trnctl cluster list shows what exists; records that outlive a cluster lie in its bucket",
-        )
-    return Books(
-        now, seen if stands else None, (*runs, *copies), jobs, current, tuple(earlier), tuple(_of_storage(opened)),
-        tuple(alerts),
-    )  # fmt: skip
-
-
-def _in_bucket(opened: OpenCluster, known: Collection[str]) -> tuple[list[FleetLedger], tuple[RunRecord, ...]]:
-    """The ledgers and the runs' records that lie in the cluster's bucket, runs that are `known` left out."""
-    if opened.bucket is None:
-        return [], ()
-    cloud = opened.services.cloud
-    keys = [stored.key for stored in cloud.list_objects(opened.bucket, ledger_prefix(opened.cluster))]
-    texts = cloud.get_objects(opened.bucket, keys)
-    found = [FleetLedger.read(json.loads(texts[key])) for key in sorted(texts)]
-    copies = mirror.read(opened, newest=ALL_RUNS).records
-    return [one for one in found if one is not None], tuple(one for one in copies if one.run not in known)
-
-
-def _ask_head(opened: OpenCluster, seen: Observed) -> tuple[QueuePicture | None, list[Finding]]:
-    head = seen.head
-    if head is None or head.state != "running":
-        return None, []
-    try:
-        queue = opened.services.head.queue(head)
-        return queue.observe(opened.runs_folder, newest=ALL_RUNS, tail_bytes=0), []
-    except ToolError as error:
-        return None, [Finding("head-node-unreachable", "error", error.message, error.remedy)]
-
-
-def _of_storage(opened: OpenCluster) -> Iterable[str]:
-    """File systems cost by the month. No dated price of them is known, so none is told."""
-    for one in opened.services.cloud.file_systems(opened.cluster):
-        yield f"{one.kind} {one.id}" + (f", {one.gib} GiB" if one.gib else "") + " (storage: not priced)"
-
-
 # ---------------------------------------------------------------------------------------------- adding up
 
 
@@ -186,6 +105,15 @@ def _spent(books: Books, prices: Prices) -> Spent:
             unknown |= {row.what.partition(" ")[0]} if row.usd is None and row.hours else set()
         known_from = min(ledger.known_from, known_from or ledger.known_from)
     source = total.source
+    if books.ledger is None and not books.earlier:
+        runs = [run_usage(one, books.now, living(one, books.jobs), prices) for one in books.runs]
+        nodes = spent([one for one in instances if one.role != "head"], books.now, None, prices).so_far_usd
+        paid = sum(usd or 0.0 for _, usd in runs)
+        if paid > nodes:  # nodes that are gone by now have cost too: their runs know how much
+            so_far, source = so_far - nodes + paid, "the head node since its launch, and the node-seconds of its runs"
+            source += ", without boot and idle nodes" if books.seen else ""
+        begun = [moment(one.manifest.get("submitted_at")) for one in books.runs]
+        known_from = min((one for one in [known_from, *begun] if one is not None), default=None)
     if books.earlier and books.seen is None:
         source = "the node-seconds and the hours of its head node that it counted while it stood"
     elif books.earlier:

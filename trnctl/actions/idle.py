@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from trnctl.findings import Finding
-from trnctl.plan.cost import Spent
+from trnctl.plan.cost import Spent, moment
 from trnctl.ports import Observed, QueuePicture
 from trnctl.specs.cluster import ClusterSpec
 
@@ -19,7 +19,7 @@ def idle_since(seen: Observed, picture: QueuePicture) -> datetime | None:
         return None
     if picture.fleet is not None and picture.fleet.idle_since is not None:
         return picture.fleet.idle_since
-    ends = [_moment(note.get("at")) for record in picture.runs for note in record.ended.values()]
+    ends = [moment(note.get("at")) for record in picture.runs for note in record.ended.values()]
     launched = seen.head.launched if seen.head else None
     return max((one for one in [*ends, launched] if one is not None), default=None)
 
@@ -71,11 +71,3 @@ def ttl_words(spec: ClusterSpec | None, picture: QueuePicture | None) -> str:
     if spec.ttl.idle_hours is None or since is None:
         return words
     return f"{words}; idle since {since:%H:%M} UTC: {since + timedelta(hours=spec.ttl.idle_hours):%Y-%m-%d %H:%M} UTC"
-
-
-def _moment(value: object) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(str(value))
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None

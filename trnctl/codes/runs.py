@@ -76,6 +76,7 @@ RUNS: tuple[tuple[str, Level, str, str], ...] = (
     ("head-node-unreachable", "error", "The head node does not answer.", "Check its security group, your address and the key."),
     ("protected-mode", "error", "The fleet is in protected mode: nodes failed to start ten times.", "Mend the cause, then trnctl cluster fleet start."),
     ("cluster-idle", "warning", "No job has been in the queue for hours, and the cluster costs.", "trnctl teardown; or a ttl, which stops the fleet by itself."),
+    ("records-unread", "warning", "The records in the cluster's bucket could not be read.", "Check the bucket and your permissions on it."),
     ("ttl-stopped", "info", "The head node has stopped the fleet, as the cluster file's ttl says.", "trnctl cluster fleet start starts it again."),
     ("ttl-waits", "warning", "The fleet's time is over, and jobs in the queue keep it.", "Cancel them, or write end_jobs: true into the ttl."),
     ("nodes-unavailable", "warning", "Nodes are down or drained.", "scontrol show node on the head node tells more."),

@@ -144,7 +144,7 @@ def run_usage(record: RunRecord, now: datetime, alive: bool, prices: Prices = TA
     told = record.results or {}
     used = node_hours(told.get("ledger"))
     kind = str(record.manifest.get("instance_type", ""))
-    since, nodes = _moment(told.get("updated_at")), _number(told.get("nodes_running")) or 0.0
+    since, nodes = moment(told.get("updated_at")), _number(told.get("nodes_running")) or 0.0
     if alive and since is not None:
         used.append((f"{now:%Y-%m-%d}", kind, nodes * max(0.0, (now - since).total_seconds()) / 3600))
     capacity = str(record.manifest.get("capacity") or "on-demand")
@@ -155,7 +155,8 @@ def run_usage(record: RunRecord, now: datetime, alive: bool, prices: Prices = TA
     return hours, sum((price or 0.0) * one for price, (_, _, one) in zip(usd, used, strict=True))
 
 
-def _moment(value: object) -> datetime | None:
+def moment(value: object) -> datetime | None:
+    """An ISO 8601 moment with its zone; None for anything else."""
     try:
         found = datetime.fromisoformat(str(value))
     except ValueError:

@@ -29,8 +29,8 @@ class FleetLedger:
 
     @property
     def key(self) -> str:
-        """Where it is copied to in the cluster's bucket (as templates/node/fleet.py has it): another cluster of the same
-        name has another."""
+        """Where it is copied to in the cluster's bucket (as templates/node/fleet.py has it). Another cluster of the
+        same name has another key."""
         return f"{ledger_prefix(self.cluster)}{self.known_from:%Y%m%dT%H%M%SZ}.json"
 
     def as_json(self) -> dict[str, object]:
