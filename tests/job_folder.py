@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.recipes import layout, recipe, request
+from trnctl.plan.cap import Cap
 from trnctl.render.job import code_folder, documents
 from trnctl.specs.workload import WorkloadSpec
 
@@ -40,6 +41,7 @@ exec(os.environ.get("STAND_IN", ""))
 _SCONTROL = """\
 case $* in
 requeue*) echo "$*" >>"$SEEN.requeued" ;;
+update*) echo "$*" >>"$SEEN.updated"; [ -z "$NO_UPDATE" ] ;;
 *hostnames*) printf 'n-1\\nn-2\\n' ;;
 *) [ -n "$NO_ADDRESS" ] || printf 'NodeName=n-1 Arch=x86_64 NodeAddr=%s NodeHostName=n-1\\n' "${ADDRESS-10.0.1.12}" ;;
 esac
@@ -126,6 +128,7 @@ def make_job_folder(
     notice: str = "",
     sdk: str = "2.31.1",
     mirror: str = "",
+    cap: Cap | None = None,
 ) -> JobFolder:
     """Render bert-large, or another workload, for two nodes below `mount`, with its code and its tools in place."""
     spec = workload or recipe()
@@ -135,7 +138,7 @@ def make_job_folder(
         folder=str(folder), mount=str(mount), environment=dict(environment or {}), arguments=dict(arguments or {}),
         notice=notice,
     )  # fmt: skip
-    asked = replace(asked, sdk=sdk, mirror=mirror)
+    asked = replace(asked, sdk=sdk, cap=cap, mirror=mirror)
     for file in documents(spec, layout(2, workload=spec), asked):
         (folder / file.name).write_text(file.text)
     code = Path(code_folder(str(mount), spec.source))

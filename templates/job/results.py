@@ -24,6 +24,7 @@ import zipfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+GRACE_S = 90  # which Slurm may need to end a job that is over its time limit
 LONGEST_LINE = 2000  # characters of a log line that are searched for a step
 
 
@@ -94,8 +95,8 @@ def too_often(manifest, stage, attempts, attempt):
 
 
 def spent_up(folder, manifest, nodes):
-    """Why a run with a cap on its cost may not begin a job: what is left of it is less than a minute of these nodes."""
-    if not manifest.get("max_node_seconds") or node_seconds_left(folder, manifest) >= 60 * nodes:
+    """Why a run with a cap on its cost may not begin a job: what is left is less than Slurm can limit a job to."""
+    if not manifest.get("max_node_seconds") or node_seconds_left(folder, manifest) >= (60 + GRACE_S) * nodes:
         return None
     hours = (manifest["max_node_seconds"] - node_seconds_left(folder, manifest)) / 3600
     return "its cap of ${:,.2f} is used up: {:,.2f} node-hours".format(manifest["max_cost_usd"], hours)
@@ -104,7 +105,7 @@ def spent_up(folder, manifest, nodes):
 def minutes_left(folder, manifest):
     """Whole minutes for which the attempt that has just begun may run, with its nodes."""
     last = max(open_attempts(folder, manifest, manifest.get("stages", [])), key=lambda one: one["started"])
-    return int(node_seconds_left(folder, manifest) / max(1, last["nodes"]) / 60)
+    return int((node_seconds_left(folder, manifest) / max(1, last["nodes"]) - GRACE_S) / 60)
 
 
 def node_seconds_left(folder, manifest):

@@ -59,7 +59,7 @@ def may_resume(folder, before):
         raise Refused("complete", f"{folder.name} has done all its steps.")
     manifest, told = read_json(folder / "run.json") or {}, read_json(folder / "results.json") or {}
     left = (manifest.get("max_node_seconds") or 0) - (told.get("node_seconds") or 0)
-    if manifest.get("max_node_seconds") and left < 60 * (manifest.get("nodes") or 1):
+    if manifest.get("max_node_seconds") and left < 150 * (manifest.get("nodes") or 1):
         text = "{} has used up its cap of ${:,.2f} (--max-cost)."
         raise Refused("cap-reached", text.format(folder.name, manifest["max_cost_usd"]))
 

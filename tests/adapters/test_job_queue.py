@@ -524,3 +524,16 @@ def test_a_run_that_stays_held_is_not_called_submitted(here: SlurmBench, slurm: 
         slurm.start_controller()
     assert here.queue.submit(replace(submission, hold=False)).again
     assert json.loads((Path(submission.folder) / "submitted.json").read_text())["released"]
+
+
+def test_a_run_that_has_used_up_its_cap_is_not_resumed(here: SlurmBench) -> None:
+    submission = replace(here.submission(new_run()), hold=True)
+    here.queue.submit(submission)
+    here.queue.cancel(submission.run, here.runs_folder)
+    here.settle(submission.run)
+    folder = Path(submission.folder)
+    (folder / "run.json").write_text('{"max_node_seconds": 7200, "max_cost_usd": 43.0, "nodes": 2}')
+    (folder / "results.json").write_text('{"node_seconds": 7100}')
+    with pytest.raises(RefusedError, match=r"used up its cap of \$43\.00") as caught:
+        here.queue.resume(submission.run, here.runs_folder)
+    assert "--from RUN" in caught.value.remedy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 
 from trnctl.errors import UsageError
 from trnctl.findings import Finding
-from trnctl.specs.cluster import Action, Capacity, ClusterSpec, ComputeResource, S3Link
+from trnctl.specs.cluster import Action, Capacity, ClusterSpec, ComputeResource, S3Link, Ttl
 from trnctl.specs.loading import load_cluster_file
 
 SMALLEST = """\
@@ -371,3 +372,49 @@ def test_a_new_fsx_is_for_one_subnet() -> None:
 def test_s3_links() -> None:
     (one,) = load(storage('fsx: {mount: /fsx, capacity_gib: 1200, s3: [{path: /x, uri: "s3://b-1/p"}]}')).storage
     assert one.s3 == (S3Link("/x", "s3://b-1/p"),)
+
+
+# ------------------------------------------------------------------------------------------------ ttl
+
+WITH_BUCKET = "bucket: my-bucket\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ttl: 12h", Ttl(12)),
+        ("ttl: 90m", Ttl(1.5)),
+        ("ttl: 2d", Ttl(48)),
+        ('ttl: "2026-12-01T18:00Z"', Ttl(at=datetime(2026, 12, 1, 18, tzinfo=UTC))),
+        ('ttl: {at: "2026-12-01T20:00+02:00"}', Ttl(at=datetime(2026, 12, 1, 18, tzinfo=UTC))),
+        ("ttl: {idle: 6h, end_jobs: true}", Ttl(6, end_jobs=True)),
+        ("", None),
+    ],
+)
+def test_a_ttl(text: str, expected: Ttl | None) -> None:
+    assert load(WITH_BUCKET + text).ttl == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("ttl: soon", "ttl"),
+        ('ttl: "2026-12-01T18:00"', "ttl"),
+        ("ttl: {}", "ttl"),
+        ("ttl: {idle: 12}", "not-text"),
+        ("ttl: {idle: 12 hours}", "duration"),
+        ("idle_alert: often", "duration"),
+    ],
+)
+def test_a_ttl_that_says_no_time(text: str, code: str) -> None:
+    assert code in [finding.code for finding in findings(WITH_BUCKET + text)]
+
+
+def test_a_ttl_needs_the_node_scripts() -> None:
+    assert [finding.code for finding in findings("ttl: 12h")] == ["ttl-without-scripts"]
+
+
+def test_idling_is_an_alert_after_hours_or_never() -> None:
+    assert load().idle_alert_hours == 4
+    assert load("idle_alert: 90m").idle_alert_hours == 1.5
+    assert load("idle_alert: never").idle_alert_hours == 0

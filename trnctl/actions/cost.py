@@ -206,7 +206,7 @@ def _day_row(day: str, rows: Sequence[CostRow]) -> CostRow:
     hours: dict[str, float] = {}
     for row in rows:
         hours[row.what] = hours.get(row.what, 0.0) + (row.hours or 0.0)
-    words = ", ".join(f"{kind} {count:,.1f} h" for kind, count in sorted(hours.items()) if count)
+    words = ", ".join(f"{kind} {count:,.2f} h" for kind, count in sorted(hours.items()) if count)
     usd = None if any(row.usd is None and row.hours for row in rows) else sum(row.usd or 0.0 for row in rows)
     return CostRow(day, words, sum(hours.values()), usd)
 

@@ -39,6 +39,8 @@ def create_plan(screen: Screen, plan: CreatePlan, notice: str) -> None:
     screen.say()
     screen.say(f"  idle {plan.idle}   full {plan.full}")
     screen.say(f"  {plan.full.basis}", style="dim")
+    if spec.ttl is not None:
+        screen.say(f"  the head node stops the fleet {spec.ttl} (ttl)")
     for kind in sorted({*plan.idle.unknown, *plan.full.unknown}):
         screen.say(f"  ! the price of {kind} is not known and not counted", style="yellow")
     if plan.standing == "create-failed":

@@ -105,8 +105,9 @@ def _head_line(seen: ClusterStatus) -> Text:
 
 
 def _cost_line(seen: ClusterStatus) -> Text:
-    """What the instances that run now cost an hour, and have cost since each was launched."""
-    since = f" (since {clock(seen.cost.known_from)}: {seen.cost.source})" if seen.cost.known_from else ""
+    """What the instances that run now cost an hour, and what the cluster has cost, as far as that is known."""
+    part = "" if seen.cost.counted else ", of the instances that run now"
+    since = f" (since {clock(seen.cost.known_from)}{part})" if seen.cost.known_from else ""
     return Text(f"cost      {seen.cost.per_hour} now, {money(seen.cost.so_far_usd)} so far{since}")
 
 

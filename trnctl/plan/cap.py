@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +11,17 @@ from trnctl.errors import RefusedError, UsageError
 from trnctl.plan.estimate import Estimate
 from trnctl.specs.prices import Prices
 
+# Slurm looks for jobs over their limit now and then, and leaves them 30 s (KillWait) to end: one with a limit of a minute
+# was seen to end after 85 s. templates/job/results.py keeps the same time back.
+GRACE_S = 90
 # Options of sbatch that would make a job longer or larger than what the cap was reckoned for.
 _OVERRULING = re.compile(r"(-t|--time|-N|--nodes|-a|--array)(=.*|\d.*)?")
 
 
 @dataclass(frozen=True)
 class Cap:
-    """`usd` buys `node_seconds` on these nodes, for all jobs and restarts of a run together; `minutes` is that for one
-    job, which Slurm counts in whole minutes."""
+    """`usd` buys `node_seconds` on these nodes, for all jobs and restarts of a run together; `minutes` is the time limit
+    of one job that has them all: in whole minutes, and so much shorter that Slurm's own slowness is paid for too."""
 
     usd: float
     price: float
@@ -51,16 +55,16 @@ def cap_of(
     if guess.cost_usd is not None and guess.cost_usd > usd:
         raise RefusedError(
             f"the run is expected to cost ${guess.cost_usd:,.2f}, more than --max-cost {usd:,.2f} ({guess.basis})",
-            remedy=f"raise it to {guess.cost_usd:,.0f} or more, train fewer steps (--set), or look for a cheaper "
+            remedy=f"raise it to {math.ceil(guess.cost_usd)} or more, train fewer steps (--set), or look for a cheaper "
             "number of nodes with trnctl plan",
         )
     seconds = usd / price * 3600
-    minutes = int(seconds / nodes / 60)
+    minutes = int((seconds / nodes - GRACE_S) / 60)
     if minutes < 1:
         raise RefusedError(
             f"--max-cost {usd:,.2f} buys {seconds / nodes:.0f} s of {nodes} × {instance_type}, and "
-            "Slurm counts in minutes",
-            remedy=f"give at least {nodes * price / 60:,.2f}, or use fewer nodes",
+            f"Slurm counts in minutes and needs up to {GRACE_S} s to end a job",
+            remedy=f"give at least {math.ceil(nodes * price * (GRACE_S + 60) / 36) / 100:,.2f}, or use fewer nodes",
         )
     return Cap(usd, price, int(seconds), minutes)
 

@@ -55,13 +55,14 @@ def full_price(spec: ClusterSpec, prices: Prices = TABLE) -> Price:
 @dataclass(frozen=True)
 class Spent:
     """What a cluster costs now and has cost. `source` says in words what was counted, `known_from` since when; what
-    was before that, and what has no price (`unknown`), is not in it."""
+    was before that, and what has no price (`unknown`), is not in it. `counted`: nodes that are gone are in it."""
 
     per_hour: Price
     so_far_usd: float
     known_from: datetime | None
     source: str = "instances that run now, each since its launch"
     unknown: tuple[str, ...] = ()
+    counted: bool = False
 
     @property
     def basis(self) -> str:
@@ -98,9 +99,9 @@ def spent(
         usd = price_of_kind(kind, prices)
         so_far += (usd or 0.0) * seconds / 3600
         unknown |= {kind.partition(" ")[0]} if usd is None and seconds else set()
-    source = "the head node since its launch, and the node-seconds that it has counted, boot and idling included"
+    source = "the head node since its launch, and the node-seconds that it has counted, boot and idle minutes included"
     known_from = min([*launches, ledger.known_from])
-    return Spent(per_hour, round(so_far, 4), known_from, source, tuple(sorted(unknown)))
+    return Spent(per_hour, round(so_far, 4), known_from, source, tuple(sorted(unknown)), True)
 
 
 def price_of_kind(kind: str, prices: Prices) -> float | None:
