@@ -11,8 +11,8 @@ from trnctl.errors import RefusedError, UsageError
 from trnctl.plan.estimate import Estimate
 from trnctl.specs.prices import Prices
 
-# Slurm looks for jobs over their limit now and then, and leaves them 30 s (KillWait) to end: one with a limit of a minute
-# was seen to end after 85 s. templates/job/results.py keeps the same time back.
+# Slurm looks for jobs over their limit now and then, and leaves them 30 s (KillWait) to end: one with a limit of one
+# minute was seen to end after 85 s. templates/job/results.py keeps the same time back.
 GRACE_S = 90
 # Options of sbatch that would make a job longer or larger than what the cap was reckoned for.
 _OVERRULING = re.compile(r"(-t|--time|-N|--nodes|-a|--array)(=.*|\d.*)?")
