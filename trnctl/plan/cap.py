@@ -20,8 +20,10 @@ _OVERRULING = re.compile(r"(-t|--time|-N|--nodes|-a|--array)(=.*|\d.*)?")
 
 @dataclass(frozen=True)
 class Cap:
-    """`usd` buys `node_seconds` on these nodes, for all jobs and restarts of a run together; `minutes` is the time limit
-    of one job that has them all: in whole minutes, and so much shorter that Slurm's own slowness is paid for too."""
+    """`usd` buys `node_seconds` on these nodes, for all jobs and restarts of a run together.
+
+    `minutes` is the time limit of one job that has them all: whole minutes, less what Slurm may need to end it.
+    """
 
     usd: float
     price: float
