@@ -258,6 +258,7 @@ SPOKEN: dict[tuple[str, ...], list[str]] = {
     ("explain",): ["cluster"],
     ("runs",): [],
     ("status",): [],
+    ("cost",): [],
     ("top",): ["--once"],
     ("cancel",): ["spoken"],
     ("sandbox", "up"): [],
