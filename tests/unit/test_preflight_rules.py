@@ -7,6 +7,8 @@ import pytest
 from trnctl.codes import CODES
 from trnctl.findings import Finding
 from trnctl.preflight.judge import judge
+from trnctl.preflight.known_issues import MEETS
+from trnctl.specs.pcluster_faults import FAULTS
 
 BASE = """\
 Region: us-west-2
@@ -67,7 +69,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     # ---------------------------------------------------------------------------------------- the form of the file
     ("Os: ubuntu2404", "Os: ubuntu2004", "os-not-supported"),
     ("Os: ubuntu2404", "Os: centos7", "os-not-supported"),
-    ("Os: ubuntu2404", "Os: rocky9", "os-needs-image os-without-neuron"),
+    ("Os: ubuntu2404", "Os: rocky9", "os-needs-image os-without-neuron pcluster-known-issue"),
     ("Os: ubuntu2404", "Os: ubuntu2204", "os-without-neuron"),
     ("Os: ubuntu2404", "Os: 24", "not-text"),
     ("Image: {Os: ubuntu2404}", "Image:", "empty-value"),
@@ -285,7 +287,7 @@ def test_several_interfaces_follow_the_version() -> None:
     )
     legacy = text + "DevSettings: {EfaInterfaceType: efa}\n"
     codes = [{one.code for one in found(*words)} for words in ((text,), (legacy,), (text, "3.14.0"))]
-    assert codes == [{"public-ip-multi-nic"}, set(), set()]
+    assert codes == [{"public-ip-multi-nic"}, set(), {"pcluster-known-issue"}]
 
 
 def test_too_many_of_anything() -> None:
@@ -301,11 +303,27 @@ def test_too_many_of_anything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "codes"), [("3.13.0", {"pcluster-known-issue"}), ("3.14.1", set()), ("3.16.1", set())]
+    ("version", "numbers"),
+    [("3.14.0", {"#7601", "#7095"}), ("3.14.1", {"#7601"}), ("3.16.0", {"#7601"}), ("3.16.1", set())],
 )
-def test_known_faults_of_a_release(version: str, codes: set[str]) -> None:
+def test_known_faults_of_a_release(version: str, numbers: set[str]) -> None:
     text = changed("MaxCount: 4, Efa", "MaxCount: 64, Efa")
-    assert {one.code for one in found(text, version=version)} == codes
+    said = found(text, version=version)
+    assert {one.code for one in said} <= {"pcluster-known-issue"}
+    assert {one.evidence.split()[-1] for one in said} == numbers
+
+
+def test_every_fault_asks_for_something_that_the_rules_know() -> None:
+    assert {fault.of for fault in FAULTS} == set(MEETS)
+
+
+@pytest.mark.parametrize(("count", "refused"), [(8, False), (9, True)])  # beside the two that stand there
+def test_queues_were_fewer_before_3_6(count: int, refused: bool) -> None:
+    queue = "  - {{Name: q{0}, Networking: {{SubnetIds: [subnet-0aa11bb22cc33dd42]}}, ComputeResources: [{{Name: c, InstanceType: c5.large, MaxCount: 1}}]}}\n"
+    queues = "".join(queue.format(number) for number in range(count))
+    text = changed("  SlurmQueues:\n", "  SlurmQueues:\n" + queues)
+    codes = {one.code for one in found(text.replace("ubuntu2404", "ubuntu2004"), version="3.5.1")}
+    assert ("too-many-queues" in codes) is refused
 
 
 @pytest.mark.parametrize(

@@ -162,26 +162,6 @@ def test_a_key_has_one_shape_in_a_version(version: tuple[int, int]) -> None:
             assert sum(key.known(version) for key in shapes(one)) <= 1, f"{section}.{name}"
 
 
-# What the wheels of these versions have; read in them.
-@pytest.mark.parametrize(
-    ("section", "name", "first", "last"),
-    [
-        ("HeadNode", "SharedStorageEfsSettings", (3, 14), NEWEST),
-        ("DevSettings", "EfaInterfaceType", (3, 15), NEWEST),
-        ("SlurmComputeResource", "LaunchTemplateOverrides", (3, 15), NEWEST),
-        ("AmiSearchFilters", "NamePrefix", (3, 15), NEWEST),
-        ("Timeouts", "ComputeInstanceInfoTimeout", (3, 16), NEWEST),
-        ("LoginNodesSsh", "KeyName", OLDEST, (3, 14)),
-        ("Scheduling", "AwsBatchQueues", OLDEST, (3, 15)),
-        ("DevSettings", "AwsBatchCliPackage", OLDEST, (3, 15)),
-        ("SlurmSettings", "ExternalSlurmdbd", OLDEST, NEWEST),
-    ],
-)
-def test_the_versions_of_a_key(section: str, name: str, first: tuple[int, int], last: tuple[int, int]) -> None:
-    known = [(3, minor) for minor in range(11, 17) if name in keys_of(section, (3, minor))]
-    assert (known[0], known[-1]) == (first, last)
-
-
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14", "3.15", "3.16"])
 def test_operating_systems_of_a_version(version: str) -> None:
     key = shape(SECTIONS["Image"]["Os"], version_of(version))
@@ -194,11 +174,14 @@ def test_backups_may_be_kept_longer_since_3_16() -> None:
     assert days == [35, 90]
 
 
-@pytest.mark.parametrize(("words", "version"), [("3.16.1", (3, 16)), ("3.10.0", (3, 11)), ("3.17.0", (3, 16))])
+@pytest.mark.parametrize(
+    ("words", "version"), [("3.16.1", (3, 16)), ("3.10.0", (3, 10)), ("3.0.2", (3, 0)), ("3.17.0", (3, 16))]
+)
 def test_versions_beyond_the_tables_are_brought_within(words: str, version: tuple[int, int]) -> None:
     assert version_of(words) == version
 
 
-def test_no_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="latest"):
-        version_of("latest")
+@pytest.mark.parametrize("words", ["latest", "2.11.9", "4.0"])
+def test_no_version_of_parallelcluster_3_is_refused(words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        version_of(words)

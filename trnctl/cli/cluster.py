@@ -39,7 +39,7 @@ def validate(
         bool, typer.Option("--online", help="Also ask AWS and ParallelCluster's own validators.")
     ] = False,
     pcluster_version: Annotated[
-        str, typer.Option("--pcluster-version", help="Whose rules: 3.11 to 3.16.", show_default=False)
+        str, typer.Option("--pcluster-version", help="Whose rules: 3.0 to 3.16.", show_default=False)
     ] = "",
     suppress: Suppress = None,
 ) -> None:

@@ -1,6 +1,6 @@
 """Preflight: everything that can be told of a ParallelCluster configuration before it costs money, pure.
 
-schema, sections_*   the keys of ParallelCluster 3.11 to 3.16 as data, with the versions that know them
+schema, sections_*   the keys of ParallelCluster 3.0 to 3.16 as data, with the versions that know them
 forms                how ids, names and paths must look
 reading              a file against the schema: unknown, misplaced, missing and malformed values
 belongs              where a key that stands in the wrong place belongs

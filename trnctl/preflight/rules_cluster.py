@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 
 from trnctl.preflight.config import Config
-from trnctl.preflight.known_issues import ISSUES
+from trnctl.preflight.known_issues import issues
 from trnctl.preflight.place import Place
 from trnctl.preflight.report import Report
 from trnctl.specs import known
 from trnctl.specs.instances import instance
+from trnctl.specs.pcluster_faults import way_out
 from trnctl.specs.values import shown
 
 _MOST_TAGS = 40
@@ -18,8 +19,6 @@ _ANYWHERE = "0.0.0.0/0"
 _LDAP_DN = re.compile(r"(DC|dc)=[\w-]+(,(DC|dc)=[\w-]+)*")
 _DOMAIN = re.compile(r"[\w-]+(\.[\w-]+)*")
 _NO_TLS = "ldap_auth_disable_tls_never_use_in_production"
-# Regions that offer Trn and that no ParallelCluster of 3.11 to 3.16 has in its packaged list.
-_NOT_IN_PCLUSTER = {"ap-southeast-4", "ap-south-2"}
 
 
 def region(config: Config, report: Report) -> None:
@@ -29,7 +28,7 @@ def region(config: Config, report: Report) -> None:
         return
     if name not in known.REGIONS and not name.startswith("us-iso"):
         report.say("region-unknown", place, f"trnctl knows no region {shown(name)}")
-    elif name in _NOT_IN_PCLUSTER:
+    elif name in known.NOT_IN_PCLUSTER:
         report.say("region-not-in-pcluster", place, f"ParallelCluster's packaged list of regions lacks {name}")
 
 
@@ -39,7 +38,7 @@ def system(config: Config, report: Report) -> None:
     if config.os.startswith("rocky") and not config.root.at("Image", "CustomAmi"):
         report.say("os-needs-image", place, "ParallelCluster has no image for Rocky Linux")
     neuron = next((resource for resource in config.resources() if resource.neuron), None)
-    if neuron is None or config.os not in known.systems("{}.{}".format(*config.version)):
+    if neuron is None or config.os not in known.pcluster_systems("{}.{}".format(*config.version)):
         return
     trouble = known.NEURON_ON.get(config.os, f"Neuron does not support {config.os}")
     if trouble:
@@ -280,7 +279,7 @@ def monitoring(config: Config, report: Report) -> None:
 def packages(config: Config, report: Report) -> None:
     """Intel's packages were for CentOS 7, which is gone."""
     place = config.root.at("AdditionalPackages", "IntelSoftware", "IntelHpcPlatform")
-    if place.flag():
+    if place.flag() and config.os != "centos7":
         report.say("intel-packages", place, "Intel's HPC platform needs CentOS 7, which ParallelCluster no longer has")
 
 
@@ -299,15 +298,11 @@ def batch(config: Config, report: Report) -> None:
 
 def releases(config: Config, report: Report) -> None:
     """Known faults of the release that would meet this cluster."""
-    for first, fixed, words, matters in ISSUES:
-        if first <= config.release < fixed and matters(config):
-            release = ".".join(map(str, config.release))
-            report.say(
-                "pcluster-known-issue",
-                config.root,
-                f"ParallelCluster {release}: {words}",
-                f"Use ParallelCluster {'.'.join(map(str, fixed))} or newer.",
-            )
+    release = ".".join(map(str, config.release))
+    for fault in issues(config):
+        source = f"aws-parallelcluster {fault.source}"
+        words = f"ParallelCluster {release}: {fault.words}"
+        report.say("pcluster-known-issue", config.root, words, way_out(fault), evidence=source)
 
 
 RULES: tuple[Callable[[Config, Report], None], ...] = (

@@ -13,6 +13,7 @@ from trnctl.specs.values import shown
 
 _NAME = re.compile(r"(?!default$)[a-z][a-z0-9-]{0,24}")
 _MOST = 50  # queues, compute resources in a queue, and in the cluster (ParallelCluster 3.6 and newer)
+_MOST_QUEUES_BEFORE, _MOST_RESOURCES_BEFORE = 10, 5  # queues, and compute resources in a queue
 _MOST_POOLS = 10
 _SLURM_RESOURCE_DENIED = {"cpus", "gres", "nodeaddr", "nodehostname", "nodename", "state", "weight"}
 _SLURM_ACCOUNTING_DENIED = {
@@ -55,9 +56,11 @@ def duplicate_names(config: Config, report: Report) -> None:
 
 
 def numbers_of_things(config: Config, report: Report) -> None:
-    """ParallelCluster's limits: 50 queues, 50 compute resources, 10 pools."""
+    """ParallelCluster's limits: 50 queues, 50 compute resources (10 and 5 a queue before 3.6), 10 pools."""
     queues, total = len(config.queues), sum(len(queue.resources) for queue in config.queues)
-    if queues > _MOST or total > _MOST:
+    fullest = max((len(queue.resources) for queue in config.queues), default=0)
+    old = config.version < (3, 6) and (queues > _MOST_QUEUES_BEFORE or fullest > _MOST_RESOURCES_BEFORE)
+    if queues > _MOST or total > _MOST or old:
         place = config.root.at("Scheduling", "SlurmQueues")
         report.say("too-many-queues", place, f"There are {queues} queues and {total} compute resources")
     if len(config.pools) > _MOST_POOLS:

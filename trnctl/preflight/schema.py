@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Version = tuple[int, int]
-OLDEST: Version = (3, 11)
+OLDEST: Version = (3, 0)
 NEWEST: Version = (3, 16)
 
 Kind = Literal["text", "integer", "number", "flag", "any", "texts", "table", "tables", "section", "sections", "actions"]
@@ -77,6 +77,11 @@ def number(*, minimum: int | None = None) -> Key:
     return Key("number", minimum=minimum)
 
 
+def table(*, since: Version = OLDEST) -> Key:
+    """A mapping of any names."""
+    return Key("table", since=since)
+
+
 def flag(*, since: Version = OLDEST) -> Key:
     """True or false."""
     return Key("flag", since=since)
@@ -89,10 +94,11 @@ def texts(
     choices: tuple[str, ...] = (),
     fewest: int | None = None,
     most: int | None = None,
+    since: Version = OLDEST,
     until: Version | None = None,
 ) -> Key:
     """A list of texts."""
-    return Key("texts", required, form=form, choices=choices, fewest=fewest, most=most, until=until)
+    return Key("texts", required, form=form, choices=choices, fewest=fewest, most=most, since=since, until=until)
 
 
 def section(name: str, required: bool = False, *, since: Version = OLDEST, until: Version | None = None) -> Key:
@@ -124,8 +130,9 @@ def shape(keys: Key | tuple[Key, ...], version: Version) -> Key | None:
 
 
 def version_of(words: str) -> Version:
-    """`3.16.1` as (3, 16), brought into the range of the tables; ValueError when it is no version."""
+    """`3.16.1` as (3, 16), brought into the range of the tables; ValueError when it is no version of
+    ParallelCluster 3."""
     found = re.match(r"(\d+)\.(\d+)", words)
-    if found is None:
+    if found is None or int(found[1]) != NEWEST[0]:
         raise ValueError(words)
     return min(max((int(found[1]), int(found[2])), OLDEST), NEWEST)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trnctl.preflight.schema import NEED, Key, Section, Version, flag, integer, section, sections, text, texts
-from trnctl.specs.known import systems
+from trnctl.specs.known import pcluster_systems
 
 _RETENTION_DAYS = (0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1827, 3653)
 _POLICIES = ("Delete", "Retain")
 # The versions at which the list of operating systems changed, each with the next change.
 _OS_CHANGES: tuple[tuple[Version, Version | None], ...] = (
-    ((3, 11), (3, 13)), ((3, 13), (3, 14)), ((3, 14), (3, 16)), ((3, 16), None),
+    ((3, 0), (3, 6)), ((3, 6), (3, 7)), ((3, 7), (3, 8)), ((3, 8), (3, 9)), ((3, 9), (3, 10)), ((3, 10), (3, 13)),
+    ((3, 13), (3, 14)), ((3, 14), (3, 16)), ((3, 16), None),
 )  # fmt: skip
 
 CLUSTER: Mapping[str, Section] = {
@@ -20,22 +21,22 @@ CLUSTER: Mapping[str, Section] = {
         "Image": section("Image", NEED),
         "HeadNode": section("HeadNode", NEED),
         "Scheduling": section("Scheduling", NEED),
-        "LoginNodes": section("LoginNodes"),
+        "LoginNodes": section("LoginNodes", since=(3, 7)),
         "SharedStorage": sections("SharedStorage"),
         "Monitoring": section("Monitoring"),
         "Iam": section("ClusterIam"),
-        "Imds": section("ClusterImds"),
+        "Imds": section("ClusterImds", since=(3, 3)),
         "Tags": sections("Tag"),
-        "DirectoryService": section("DirectoryService"),
+        "DirectoryService": section("DirectoryService", since=(3, 1)),
         "AdditionalPackages": section("AdditionalPackages"),
         "AdditionalResources": text(),
         "CustomS3Bucket": text(),
-        "DeploymentSettings": section("DeploymentSettings"),
+        "DeploymentSettings": section("DeploymentSettings", since=(3, 4)),
         "DevSettings": section("DevSettings"),
     },
     "Image": {
         "Os": tuple(
-            text(NEED, choices=systems(f"{since[0]}.{since[1]}"), since=since, until=until)
+            text(NEED, choices=pcluster_systems(f"{since[0]}.{since[1]}"), since=since, until=until)
             for since, until in _OS_CHANGES
         ),
         "CustomAmi": text(form="ami"),
@@ -44,7 +45,7 @@ CLUSTER: Mapping[str, Section] = {
     "ClusterIam": {
         "Roles": section("Roles"),
         "PermissionsBoundary": text(form="policy"),
-        "ResourcePrefix": text(),
+        "ResourcePrefix": text(since=(3, 4)),
     },
     "Roles": {"LambdaFunctionsRole": text()},
     "Tag": {"Key": text(NEED, most=128), "Value": text(NEED, most=256)},
@@ -53,12 +54,15 @@ CLUSTER: Mapping[str, Section] = {
         "DetailedMonitoring": flag(),
         "Logs": section("Logs"),
         "Dashboards": section("Dashboards"),
-        "Alarms": section("Switch"),
+        "Alarms": section("Switch", since=(3, 8)),
     },
-    "Logs": {"CloudWatch": section("CloudWatchLogs"), "Rotation": section("Switch")},
+    "Logs": {"CloudWatch": section("CloudWatchLogs"), "Rotation": section("Switch", since=(3, 6))},
     "CloudWatchLogs": {
         "Enabled": flag(),
-        "RetentionInDays": integer(choices=_RETENTION_DAYS),
+        "RetentionInDays": (
+            integer(choices=_RETENTION_DAYS[1:], until=(3, 9)),
+            integer(choices=_RETENTION_DAYS, since=(3, 9)),
+        ),
         "DeletionPolicy": text(choices=_POLICIES),
     },
     "Dashboards": {"CloudWatch": section("Switch")},
@@ -80,8 +84,8 @@ CLUSTER: Mapping[str, Section] = {
     "IntelSoftware": {"IntelHpcPlatform": flag()},
     "DeploymentSettings": {
         "LambdaFunctionsVpcConfig": section("LambdaFunctionsVpcConfig"),
-        "DisableSudoAccessForDefaultUser": flag(),
-        "DefaultUserHome": text(choices=("Shared", "Local")),
+        "DisableSudoAccessForDefaultUser": flag(since=(3, 9)),
+        "DefaultUserHome": text(choices=("Shared", "Local"), since=(3, 9)),
     },
     "LambdaFunctionsVpcConfig": {
         "SecurityGroupIds": texts(NEED, form="security-group", fewest=1, most=5),
@@ -94,8 +98,8 @@ CLUSTER: Mapping[str, Section] = {
         "ClusterTemplate": text(),
         "AmiSearchFilters": section("AmiSearchFilters"),
         "InstanceTypesData": text(),
-        "Timeouts": section("Timeouts"),
-        "ComputeStartupTimeMetricEnabled": flag(),
+        "Timeouts": section("Timeouts", since=(3, 2)),
+        "ComputeStartupTimeMetricEnabled": flag(since=(3, 7)),
         "EfaInterfaceType": text(since=(3, 15)),
     },
     "Cookbook": {"ChefCookbook": text(), "ExtraChefAttributes": text(form="json")},

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from trnctl.preflight.schema import NEED, Key, Section, flag, integer, section, sections, text, texts
 
-_ACTIONS = Key("actions", section="CustomAction")
+# Since 3.6 an action may be a sequence of scripts.
+_ACTIONS = (section("CustomAction", until=(3, 6)), Key("actions", section="CustomAction", since=(3, 6)))
 _GROUPS = texts(form="security-group")
 _VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "st1", "sc1", "gp3")
 
@@ -16,7 +17,7 @@ NODES: Mapping[str, Section] = {
         "Networking": section("HeadNodeNetworking", NEED),
         "Ssh": section("HeadNodeSsh"),
         "LocalStorage": section("HeadNodeLocalStorage"),
-        "SharedStorageType": text(choices=("Ebs", "Efs")),
+        "SharedStorageType": text(choices=("Ebs", "Efs"), since=(3, 8)),
         "SharedStorageEfsSettings": section("SharedStorageEfsSettings", since=(3, 14)),
         "Dcv": section("Dcv"),
         "CustomActions": section("HeadNodeCustomActions"),
@@ -40,6 +41,7 @@ NODES: Mapping[str, Section] = {
     "HeadNodeRootVolume": {
         "Size": integer(),
         "Encrypted": flag(),
+        "KmsKeyId": text(until=(3, 1)),
         "VolumeType": text(choices=_VOLUME_TYPES),
         "Iops": integer(),
         "Throughput": integer(),
@@ -59,11 +61,23 @@ NODES: Mapping[str, Section] = {
     },
     "IamPolicy": {"Policy": text(NEED, form="policy")},
     "S3Access": {"BucketName": text(NEED, form="bucket"), "KeyName": text(), "EnableWriteAccess": flag()},
-    "HeadNodeCustomActions": {"OnNodeStart": _ACTIONS, "OnNodeConfigured": _ACTIONS, "OnNodeUpdated": _ACTIONS},
+    "HeadNodeCustomActions": {
+        "OnNodeStart": _ACTIONS,
+        "OnNodeConfigured": _ACTIONS,
+        "OnNodeUpdated": (
+            section("CustomAction", since=(3, 4), until=(3, 6)),
+            Key("actions", section="CustomAction", since=(3, 6)),
+        ),
+    },
     "QueueCustomActions": {"OnNodeStart": _ACTIONS, "OnNodeConfigured": _ACTIONS},
     "CustomAction": {"Script": text(NEED), "Args": texts()},
     # ------------------------------------------------------------------------------------------- login nodes
-    "LoginNodes": {"Pools": sections("LoginNodesPool", NEED)},
+    "LoginNodes": {
+        "Pools": (
+            sections("LoginNodesPool", NEED, fewest=1, most=1, until=(3, 11)),
+            sections("LoginNodesPool", NEED, since=(3, 11)),
+        )
+    },
     "LoginNodesPool": {
         "Name": text(NEED),
         "InstanceType": text(NEED),
@@ -71,8 +85,8 @@ NODES: Mapping[str, Section] = {
         "Networking": section("LoginNodesNetworking", NEED),
         "Image": section("NodeImage"),
         "Ssh": section("LoginNodesSsh"),
-        "Dcv": section("Dcv"),
-        "CustomActions": section("HeadNodeCustomActions"),
+        "Dcv": section("Dcv", since=(3, 11)),
+        "CustomActions": section("HeadNodeCustomActions", since=(3, 11)),
         "Iam": section("LoginNodesIam"),
         "GracetimePeriod": integer(minimum=3, maximum=120),
     },
@@ -82,7 +96,7 @@ NODES: Mapping[str, Section] = {
         "AdditionalSecurityGroups": _GROUPS,
         "Proxy": section("Proxy"),
     },
-    "LoginNodesSsh": {"KeyName": text(until=(3, 15)), "AllowedIps": text(form="cidr")},
+    "LoginNodesSsh": {"KeyName": text(until=(3, 15)), "AllowedIps": text(form="cidr", since=(3, 11))},
     "LoginNodesIam": {
         "InstanceRole": text(form="role"),
         "InstanceProfile": text(form="instance-profile"),

@@ -28,6 +28,15 @@ _SYSTEMS: tuple[tuple[tuple[int, int], tuple[str, ...]], ...] = (
     ((3, 13), ("ubuntu2404", "ubuntu2204", "ubuntu2004", "alinux2023", "alinux2", *_RED_HAT)),
     ((3, 11), ("ubuntu2204", "ubuntu2004", "alinux2023", "alinux2", *_RED_HAT)),
 )
+# Before that, where only files of other people are judged (read in the wheels 3.0.0 to 3.10.1).
+_OLDER_SYSTEMS: tuple[tuple[tuple[int, int], tuple[str, ...]], ...] = (
+    ((3, 10), ("ubuntu2204", "ubuntu2004", "alinux2023", "alinux2", *_RED_HAT)),
+    ((3, 9), ("ubuntu2204", "ubuntu2004", "alinux2", "centos7", *_RED_HAT)),
+    ((3, 8), ("ubuntu2204", "ubuntu2004", "alinux2", "centos7", "rhel8", "rocky8")),
+    ((3, 7), ("ubuntu2204", "ubuntu2004", "alinux2", "centos7", "rhel8")),
+    ((3, 6), ("ubuntu2004", "ubuntu1804", "alinux2", "centos7", "rhel8")),
+    ((3, 0), ("ubuntu2004", "ubuntu1804", "alinux2", "centos7")),
+)
 ALL_SYSTEMS = tuple(dict.fromkeys(system for _, systems in _SYSTEMS for system in systems))
 
 # What Neuron's setup pages say of each system (SDK 2.28 to 2.33); those that are not named are not supported at all.
@@ -39,12 +48,21 @@ NEURON_ON: Mapping[str, str] = {
 
 
 def systems(pcluster_version: str) -> tuple[str, ...]:
-    """The operating systems that a ParallelCluster version accepts; () when the version is older than the table."""
+    """The operating systems that a ParallelCluster version accepts; () when trnctl makes no clusters with it."""
+    return _accepted(pcluster_version, _SYSTEMS)
+
+
+def pcluster_systems(pcluster_version: str) -> tuple[str, ...]:
+    """The same for every ParallelCluster 3; () for other versions."""
+    return _accepted(pcluster_version, (*_SYSTEMS, *_OLDER_SYSTEMS))
+
+
+def _accepted(pcluster_version: str, table: tuple[tuple[tuple[int, int], tuple[str, ...]], ...]) -> tuple[str, ...]:
     found = re.match(r"(\d+)\.(\d+)", pcluster_version)
     if found is None:
         return ()
     version = (int(found[1]), int(found[2]))
-    return next((accepted for since, accepted in _SYSTEMS if version >= since), ())
+    return next((accepted for since, accepted in table if version >= since), ())
 
 
 def partition(region: str) -> str:
