@@ -7,6 +7,7 @@ from trnctl.findings import Level
 FILES: tuple[tuple[str, Level, str, str], ...] = (
     # ---------------------------------------------------------------------------------------------- YAML
     ("file-empty", "error", "There is nothing in the file.", "Write it; `trnctl init` makes one to start from."),
+    ("not-a-cluster-file", "error", "The file is something else than the configuration of a ParallelCluster 3 cluster.", "Name the cluster's file, or convert this one as the finding says."),
     ("yaml-syntax", "error", "The file is not YAML.", "Check the line and the one before it: indentation, brackets, quotes, a missing colon."),
     ("yaml-tag", "error", "A YAML tag stands before a value.", "Write the plain value, without a tag."),
     ("yaml-merge", "error", "`<<` merges something that is no mapping.", "Give it an alias of a mapping (*name)."),

@@ -10,6 +10,7 @@ from trnctl.errors import UsageError
 from trnctl.findings import Finding
 from trnctl.preflight import rules_actions, rules_cluster, rules_fabric, rules_queues, rules_storage
 from trnctl.preflight.config import Config
+from trnctl.preflight.foreign import of_another_kind, of_version_2
 from trnctl.preflight.place import Place
 from trnctl.preflight.reading import SchemaCheck
 from trnctl.preflight.report import Report
@@ -45,6 +46,8 @@ def judge(text: str, file: str, *, version: str = DEFAULT_VERSION, cluster: str 
     """
     wanted = version_of(version)
     root, early = _root(text, file)
+    if root is not None and (foreign := of_another_kind(root, file)):
+        return Verdict((foreign,), 1, None)
     if root is None:
         return Verdict(tuple(early), 1, None)
     release = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
@@ -61,7 +64,8 @@ def _root(text: str, file: str) -> tuple[Place | None, list[Finding]]:
     try:
         node, findings = parse(text, file)
     except UsageError as error:
-        return None, _template(text, file) or list(error.findings)
+        old = of_version_2(text, file)
+        return None, [old] if old else _template(text, file) or list(error.findings)
     if any(finding.code == "key-not-text" for finding in findings) and (template := _template(text, file)):
         return None, template
     if isinstance(node, Entries):

@@ -13,8 +13,12 @@ from trnctl.preflight.sections import ROOT, keys_of
 from trnctl.specs.nodes import Scalar
 from trnctl.specs.values import shown, what
 
-# `<subnet id>`, `${SUBNET}`, `subnet-xxxxxxxx`: what a template leaves for its reader to fill in.
-_PLACEHOLDER = re.compile(r"<[^<>]*>|\$\{[^}]*\}|\{\{.*\}\}|[a-z]+-x{6,}|\bREPLACE|\bYOUR[_ -]", re.IGNORECASE)
+# `<subnet id>`, `${SUBNET}`, `subnet-xxx`, `sg-0****`: what a template or a report leaves for its reader to fill in.
+_PLACEHOLDER = re.compile(
+    r"<[^<>]*>|\$\{[^}]*\}|\{\{.*\}\}|^\$[A-Z_]\w*$|^%\w+%$|^[a-z]+-[0-9a-f]*[x*.…]{3,}[0-9a-f]*$|\bx+(?:\.x+){3}\b|\*{4,}"
+    r"|\b(?:REPLACE|PLACE_?HOLDER|CHANGE_?ME|REDACTED|YOUR[_ -])",
+    re.IGNORECASE,
+)
 _WANTED = {
     "text": "text", "integer": "a whole number", "number": "a number", "flag": "true or false",
     "texts": "a list of texts", "table": "keys with values", "tables": "a list of keys with values",
@@ -28,6 +32,7 @@ class SchemaCheck:
     def __init__(self, report: Report, version: Version) -> None:
         self._report = report
         self._version = version
+        self._tagged = {finding.path for finding in report.findings if finding.code == "yaml-tag"}  # said already
 
     def run(self, root: Place) -> None:
         """Check the whole file."""
@@ -48,6 +53,8 @@ class SchemaCheck:
                 self._report.say("missing-key", place.at(name), f"{where} needs {name}", f"Add `{name}: …`.")
 
     def _value(self, place: Place, key: Key, names: tuple[str, ...]) -> None:
+        if place.path in self._tagged:
+            return
         if isinstance(place.node, Scalar) and place.node.kind == "null":
             self._report.say("empty-value", place, f"{names[-1].removesuffix('[]')} has no value")
         elif key.kind in {"section", "sections", "actions"}:
@@ -116,6 +123,8 @@ class SchemaCheck:
     # ------------------------------------------------------------------------------------------ single values
 
     def _scalar(self, place: Place, key: Key) -> None:
+        if place.path in self._tagged:
+            return
         if not isinstance(place.node, Scalar):
             self._wrong_type(place, key)
         elif key.kind == "text":

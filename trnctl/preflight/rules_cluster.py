@@ -83,7 +83,7 @@ def ways_in(config: Config, report: Report) -> None:
     ssh = config.head.at("Ssh")
     policies = [item.at("Policy").text() for item in config.head.at("Iam", "AdditionalIamPolicies").items()]
     by_ssm = any("SSM" in policy for policy in policies)
-    if not ssh.at("KeyName") and not by_ssm:
+    if not ssh.at("KeyName") and not by_ssm and config.head.is_section:
         report.say(
             "no-key",
             ssh if ssh else config.head,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CORE = "tag:yaml.org,2002:"
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
+_OF_CLOUDFORMATION = {"!Ref", "!Sub", "!GetAtt", "!ImportValue", "!Select", "!Join", "!If", "!FindInMap"}
 _DEEPEST = 60
 _LARGEST = 20_000  # values, aliases counted each time they are used: far above any honest file
 
@@ -200,7 +201,9 @@ class _Tree:
                 path,
                 raw.start_mark.line + 1,
                 f"The YAML tag `{shown}` is not understood here",
-                "Write the plain value, without a tag.",
+                "Write the plain value, without a tag: only CloudFormation fills such values in."
+                if shown in _OF_CLOUDFORMATION
+                else "Write the plain value, without a tag.",
             )
 
     def _items(self, raw: SequenceNode, path: str, depth: int) -> Items:
