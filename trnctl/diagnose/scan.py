@@ -152,12 +152,13 @@ class Scanner:
         the single lines did not match."""
         lines = _plain(content).decode("utf-8", "replace").split("\n")
         fresh = {number for number in range(len(self.scan.probes)) if number not in counts}
+        width = max(map(len, lines), default=0)
         for at in range(len(lines) - 1):
-            if not lines[at].strip() or not goes_on(lines[at + 1]):
+            if not lines[at].strip() or not goes_on(lines[at + 1], lines[at], width):
                 continue
             parts = [lines[at]]
             for rest in lines[at + 1 : at + _WINDOW]:
-                if not goes_on(rest):
+                if not goes_on(rest, parts[-1], width):
                     break
                 parts.append(rest)
             for joint in (" ", ""):

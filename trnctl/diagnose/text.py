@@ -18,6 +18,8 @@ _STARTS_ANEW = re.compile(
     r"""|Traceback\b|\w+:\s\S+\s|[A-Za-z]+=|\w+Error\b|$)"""
 )
 EVIDENCE_WIDTH = 240
+_SHORTEST_BROKEN = 40  # characters: nobody breaks shorter lines
+_WIDEST_TERMINAL = 250
 
 
 def without_colour(text: str) -> str:
@@ -48,9 +50,21 @@ def stamp_of(line: str) -> str:
     return found[0].replace(" ", "T") if found else ""
 
 
-def goes_on(line: str) -> bool:
-    """Whether a line may be the rest of the one before it, broken by a terminal or a mail."""
-    return bool(line.strip()) and not _STARTS_ANEW.match(line)
+def goes_on(line: str, before: str, width: int) -> bool:
+    """Whether a line may be the rest of the one before it, broken by a terminal or a mail. `width` is the length of the
+    longest line of the whole text.
+
+    A mail indents what goes on, a terminal breaks at its width, which no line is then longer than; elsewhere lines
+    that follow each other have nothing to do with each other, however they read together.
+    """
+    if not line.strip() or _STARTS_ANEW.match(line):
+        return False
+    length, indented = len(before), line.startswith("  ")
+    if indented and length + len(line.split(maxsplit=1)[0]) >= _SHORTEST_BROKEN:
+        return True  # it is so long, or its next word would have made it so
+    if width > _WIDEST_TERMINAL:
+        return False
+    return length >= width - 1 >= _SHORTEST_BROKEN or (length >= _SHORTEST_BROKEN and line[:1].islower())
 
 
 def around(text: str, start: int, end: int) -> str:
