@@ -1,20 +1,26 @@
 """What a text must hold for a pattern to match at all: plain pieces, so that most lines are never shown to a pattern.
 
 Lines are compared as their `shape`: in lower case, without digits, the letters of hexadecimal numbers, blanks and
-quotes. Times, addresses and ids vanish, so that a log of millions of lines has few shapes.
+quotes. Times, addresses and ids vanish, so that a log of millions of lines has few shapes, and few words.
 """
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 
 DROPPED = b"0123456789abcdefABCDEF \t\r\f\v\"'\\"
+KEPT_BETWEEN = b" \t\r\f\v"  # what parts words stays where words are wanted
 LOWER = bytes(ord(chr(code).lower()) if code < 128 else code for code in range(256))
 SHORTEST = 3
 _GROUP = re.compile(r"\((?:\?:|\?P<\w+>|(?!\?))(?P<inner>.*)\)", re.DOTALL)
+_ESCAPED = {**dict.fromkeys("dbBAZ", ""), "s": " "}  # classes and places that are no characters in a shape
+_IN_WORDS = bytes(set(DROPPED) - set(KEPT_BETWEEN))
+_BLANKS = frozenset(chr(code) for code in KEPT_BETWEEN)
 _DROPPED = frozenset(bytes((code,)) for code in DROPPED)
-_VANISHING = frozenset("sd")  # classes that stand for nothing but dropped characters
+_SHORTEST_RUN = 2
+_LONG_RUN = 5  # characters of several words, which make up for words that are short each
 
 
 def shape(text: bytes) -> bytes:
@@ -22,8 +28,57 @@ def shape(text: bytes) -> bytes:
     return text.translate(LOWER, DROPPED)
 
 
+def worded(text: bytes) -> bytes:
+    """The shape of some lines in which blanks stay, so that it can be split into words."""
+    return text.translate(LOWER, _IN_WORDS)
+
+
+@dataclass(frozen=True)
+class Either:
+    """Alternatives, each a row of what stands one behind the other: shapes, and alternatives again."""
+
+    rows: tuple[tuple[bytes | Either, ...], ...]
+
+
+def skeleton(pattern: str) -> Either:
+    """What of a pattern stands, as shapes and in this order, in every text that it matches."""
+    rows: list[tuple[bytes | Either, ...]] = []
+    for branch in _branches(pattern):
+        row: list[bytes | Either] = []
+        for part in _parts(branch):
+            if isinstance(part, Group):
+                row.append(skeleton(part.inner))
+            elif len(one := shape(part.encode())) >= _SHORTEST_RUN:
+                row.append(one)
+        rows.append(tuple(row))
+    return Either(tuple(rows))
+
+
+def stands_in(form: bytes, wanted: Either) -> bool:
+    """Whether a line of that shape holds all of it."""
+    return _end_of(form, wanted, 0) >= 0
+
+
+def _end_of(form: bytes, wanted: Either, start: int) -> int:
+    """Where the alternative that ends first ends, -1 when none stands there."""
+    return min((end for row in wanted.rows if (end := _end_of_row(form, row, start)) >= 0), default=-1)
+
+
+def _end_of_row(form: bytes, row: tuple[bytes | Either, ...], start: int) -> int:
+    at = start
+    for one in row:
+        if isinstance(one, Either):
+            at = _end_of(form, one, at)
+        else:
+            at = form.find(one, at)
+            at += len(one) if at >= 0 else 0
+        if at < 0:
+            return -1
+    return at
+
+
 def pieces(pattern: str) -> tuple[bytes, ...]:
-    """Pieces of which every text that the pattern matches holds at least one, as shapes.
+    """Pieces of words, as shapes, of which every text that the pattern matches holds at least one.
 
     ValueError when there are none that are long enough to be worth looking for.
     """
@@ -37,12 +92,16 @@ def pieces(pattern: str) -> tuple[bytes, ...]:
 
 
 def _choices(branch: str) -> list[tuple[bytes, ...]]:
-    """Sets of pieces, each of which would do for the branch: one run, or those of a group that must be there."""
-    runs, groups = _parts(branch)
-    choices: list[tuple[bytes, ...]] = [(piece,) for run in runs if len(piece := shape(run.encode())) >= SHORTEST]
-    for group in groups:
-        with suppress(ValueError):
-            choices.append(pieces(group))
+    """Sets of pieces, each of which would do for the branch: one word, or those of a group that must be there."""
+    choices: list[tuple[bytes, ...]] = []
+    for part in _parts(branch):
+        if isinstance(part, Group):
+            with suppress(ValueError):
+                choices.append(pieces(part.inner))
+            continue
+        shortest = SHORTEST - 1 if len(shape(part.encode())) >= _LONG_RUN else SHORTEST
+        words = (shape(word.encode()) for word in part.split())
+        choices += [(word,) for word in words if len(word) >= shortest]
     return choices
 
 
@@ -66,12 +125,20 @@ def _branches(pattern: str) -> list[str]:
     return [*found, pattern[start:]]
 
 
-def _parts(branch: str) -> tuple[list[str], list[str]]:
-    """(runs of characters that stand for themselves, what stands in groups that must be there).
+@dataclass(frozen=True)
+class Group:
+    """A group that must be there; `inner` is what stands in it."""
+
+    inner: str
+
+
+def _parts(branch: str) -> list[str | Group]:
+    """Runs of characters that stand for themselves, and groups that must be there, in their order.
 
     What may be absent or is a choice parts the runs.
     """
-    runs, groups, run, at = [], [], "", 0
+    found: list[str | Group] = []
+    run, at = "", 0
     while at < len(branch):
         token, plain, after = _token(branch, at)
         optional, after = _quantifier(branch, after)
@@ -79,18 +146,18 @@ def _parts(branch: str) -> tuple[list[str], list[str]]:
         if inner and after == at + len(token) and len(_branches(inner["inner"])) == 1:
             branch = branch[:at] + inner["inner"] + branch[after:]  # the group changes nothing
             continue
-        if inner and not optional:
-            groups.append(inner["inner"])
         if plain is None or (optional and plain):
-            runs.append(run)
+            found.append(run)
             run = ""
+            if inner and not optional:
+                found.append(Group(inner["inner"]))
         else:
             run += plain
             if after > at + len(token) and plain:  # repeated: what follows need not stand beside the first
-                runs.append(run)
+                found.append(run)
                 run = ""
         at = after
-    return [*runs, run], groups
+    return [*found, run]
 
 
 def _token(branch: str, at: int) -> tuple[str, str | None, int]:
@@ -98,15 +165,15 @@ def _token(branch: str, at: int) -> tuple[str, str | None, int]:
     char = branch[at]
     if char == "\\":
         name = branch[at + 1]
-        if name in _VANISHING or name in "bBAZ":
-            return branch[at : at + 2], "", at + 2
-        return branch[at : at + 2], None if name.isalnum() else name, at + 2
+        return branch[at : at + 2], _ESCAPED.get(name, None if name.isalnum() else name), at + 2
     if char == "[":
         end = _class_end(branch, at) + 1
         return branch[at:end], None, end
     if char == "(":
         end = _group_end(branch, at)
         return branch[at:end], None, end
+    if char in _BLANKS:
+        return char, " ", at + 1
     if char in "^$" or char.encode() in _DROPPED:
         return char, "", at + 1
     return char, None if char == "." else char, at + 1

@@ -1,25 +1,25 @@
 """A stream of bytes against all patterns at once, in bounded memory.
 
-Most lines of a log are alike but for numbers. So each chunk is reduced to shapes (`literals.shape`), only shapes that
-were not seen before are searched for the plain pieces of the patterns, and only lines whose shape holds a piece are
-shown to the patterns themselves.
+Most lines of a log are alike but for numbers, and all are made of few words. So each chunk is reduced to its shape
+(`literals.worded`); only words that were not seen before are searched for the plain pieces of the patterns; and only
+lines with such a word, whose shape also holds the pattern's other plain pieces in their order, are shown to a pattern.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from trnctl.diagnose import documents
 from trnctl.diagnose.evidence import Evidence, Hit, Origin, Seen
 from trnctl.diagnose.kinds import SNIFFED, SOURCES, kind_of
-from trnctl.diagnose.literals import pieces, shape
+from trnctl.diagnose.literals import Either, pieces, shape, skeleton, stands_in, worded
 from trnctl.diagnose.signatures import Signatures
 from trnctl.diagnose.text import around, clean, goes_on, node_of, stamp_of, without_colour
 
 MOST_HITS = 100  # of one pattern in one file: enough to tell nodes apart; a flood tells nothing more
-MOST_SHAPES = 100_000  # remembered; then forgotten, which costs time and never a hit
+MOST_SHAPES = 50_000  # of lines, and as many words, remembered; then forgotten, which costs time and never a hit
 LONGEST_LINE = 1 << 20  # bytes; what is longer is cut
 WRAPPED = 2 << 20  # bytes of a file in which broken lines are put together again
 _WINDOW = 4  # lines that one broken line may have become
@@ -34,6 +34,7 @@ class Probe:
     index: int
     regex: re.Pattern[str]
     sources: frozenset[str]
+    skeleton: Either
 
 
 class Probes:
@@ -62,13 +63,16 @@ class Scanner:
     def __init__(self, probes: Probes) -> None:
         self.scan = Scan(probes.all)
         self._pieces = probes.pieces
-        self._known: set[bytes] = set()
-        self._telling: dict[bytes, tuple[int, ...]] = {}
+        self._words: set[bytes] = set()
+        self._telling: dict[bytes, tuple[int, ...]] = {}  # words that hold a piece, and the probes that it leads to
+        self._forms: dict[bytes, tuple[int, ...]] = {}  # shapes of lines, and the probes that may match one
 
     def read(self, chunks: Iterable[bytes], origin: Origin) -> None:
         """Read one file. An origin whose source is `unknown` gets one by its content."""
         head, rest = _head(iter(chunks))
-        source = kind_of(head.decode("utf-8", "replace"), origin.file) if origin.source == "unknown" else origin.source
+        source = origin.source
+        if source == "unknown":
+            source = kind_of(head[:SNIFFED].decode("utf-8", "replace"), origin.file)
         origin = replace(origin, source=source)
         begin = head.lstrip()[:1]
         if begin in (b"{", b"[") and not head.lstrip().startswith((b"[20", b"[ ", b"[slurm")):
@@ -100,29 +104,46 @@ class Scanner:
     def _block(self, block: bytes, at: int | None, origin: Origin, counts: dict[int, int]) -> int:
         """Whole lines; how many they were."""
         block = _plain(block)
-        shapes = shape(block).split(b"\n")
-        self._learn(set(shapes) - self._known)
-        if not self._telling.keys().isdisjoint(shapes):
+        forms = worded(block).split(b"\n")
+        different = set(forms)
+        if fresh := different - self._forms.keys():
+            self._learn(fresh)
+        telling = {form: probes for form in different if (probes := self._forms[form])}
+        if telling:
             lines = block.split(b"\n")
-            for offset, form in enumerate(shapes):
-                if form in self._telling:
+            for offset, form in enumerate(forms):
+                if form in telling:
                     number = None if at is None else at + offset
-                    self._try(lines[offset].decode("utf-8", "replace"), number, self._telling[form], origin, counts)
-        return len(shapes) - (block.endswith(b"\n"))
+                    self._try(lines[offset].decode("utf-8", "replace"), number, telling[form], origin, counts)
+        if len(self._forms) > MOST_SHAPES:
+            self._forms.clear()
+        return len(forms) - (block.endswith(b"\n"))
 
     def _learn(self, fresh: set[bytes]) -> None:
-        """Which of the new shapes hold a piece, and of which patterns."""
-        if not fresh:
-            return
-        if len(self._known) > MOST_SHAPES:
-            self._known.clear()
+        """Which patterns may match a line of each of the new shapes."""
+        self._learn_words(set(b"\n".join(fresh).split()) - self._words)
+        for form in fresh:
+            words = form.split()
+            self._forms[form] = () if self._telling.keys().isdisjoint(words) else self._asked_by(words)
+
+    def _learn_words(self, fresh: set[bytes]) -> None:
+        """Which of the new words hold a piece, and of which patterns."""
+        if len(self._words) > MOST_SHAPES:
+            self._words.clear()
             self._telling.clear()
-        self._known |= fresh
+            self._forms.clear()
+        self._words |= fresh
         together = b"\n".join(fresh)
         for piece in (piece for piece in self._pieces if piece in together):
-            for form in fresh:
-                if piece in form:
-                    self._telling[form] = (*self._telling.get(form, ()), *self._pieces[piece])
+            for word in fresh:
+                if piece in word:
+                    self._telling[word] = (*self._telling.get(word, ()), *self._pieces[piece])
+
+    def _asked_by(self, words: Sequence[bytes]) -> tuple[int, ...]:
+        """The probes that these words lead to and whose plain pieces all stand there."""
+        form = b"".join(words)
+        asked = {probe for word in words for probe in self._telling.get(word, ())}
+        return tuple(sorted(probe for probe in asked if stands_in(form, self.scan.probes[probe].skeleton)))
 
     def _try(
         self, line: str, number: int | None, probes: Iterable[int], origin: Origin, counts: dict[int, int]
@@ -164,8 +185,9 @@ class Scanner:
             for joint in (" ", ""):
                 text = joint.join([parts[0].rstrip(), *(part.strip() for part in parts[1:])])
                 form = shape(text.encode())
-                probes = [one for piece, owners in self._pieces.items() if piece in form for one in owners]
-                self._try(text, at + 1 if numbered else None, fresh.intersection(probes), origin, counts)
+                probes = {one for piece, owners in self._pieces.items() if piece in form for one in owners} & fresh
+                likely = [one for one in probes if stands_in(form, self.scan.probes[one].skeleton)]
+                self._try(text, at + 1 if numbered else None, likely, origin, counts)
             fresh -= counts.keys()
 
 
@@ -178,10 +200,14 @@ def _probes(known: Signatures) -> Iterator[Probe]:
         for role, patterns in roles.items():
             for index, pattern in enumerate(patterns):
                 places = sources if role == "pattern" else frozenset(SOURCES)
-                yield Probe(signature.code, role, index, re.compile(pattern, re.IGNORECASE), places)
+                yield _probe(signature.code, role, index, pattern, places)
     for fact in known.facts:
         for index, pattern in enumerate(fact.patterns):
-            yield Probe(fact.fact, "fact", index, re.compile(pattern, re.IGNORECASE), frozenset(SOURCES))
+            yield _probe(fact.fact, "fact", index, pattern, frozenset(SOURCES))
+
+
+def _probe(owner: str, role: str, index: int, pattern: str, sources: frozenset[str]) -> Probe:
+    return Probe(owner, role, index, re.compile(pattern, re.IGNORECASE), sources, skeleton(pattern))
 
 
 def _plain(block: bytes) -> bytes:
