@@ -75,6 +75,8 @@ class Trainer:
     def __init__(self, layout: dict[str, Any], wishes: argparse.Namespace, device: torch.device) -> None:
         self.layout, self.wishes, self.device = layout, wishes, device
         self.precision = wishes.precision or ("fp32" if device.type == "cpu" else "bf16")
+        if not layout["model"] or layout["model"]["family"] not in {"llama", "bert"}:
+            raise SystemExit(f"this trainer knows the families llama and bert, not {layout['model']}")
         known = Shape.__dataclass_fields__
         self.shape = Shape(**{name: value for name, value in layout["model"].items() if name in known})
         if wishes.weights:

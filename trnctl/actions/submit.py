@@ -30,6 +30,7 @@ from trnctl.render.job import (
     without_compile,
 )
 from trnctl.specs.cluster import ClusterSpec, Queue
+from trnctl.specs.instances import instance
 from trnctl.specs.prices import TABLE, Prices
 from trnctl.specs.workload import Scaling, WorkloadSpec
 
@@ -137,7 +138,7 @@ def plan_submit(
         sdk=spec.neuron_sdk,
         instance_type=instance_type,
         constraint=instance_type if len({r.instance_type for r in queue.compute_resources}) > 1 else "",
-        notice=facts.notice,
+        notice=_notice(workload, instance_type, facts),
         submitted_at=now.isoformat(timespec="seconds"),
         compile=compiles,
         overruled=admitted.overruled,
@@ -183,6 +184,14 @@ def _experimental(workload: WorkloadSpec) -> Iterator[Finding]:
             f"{workload.name} is experimental: {workload.experimental}",
             "Try it on one node, with --set for few steps, before you count on it.",
         )
+
+
+def _notice(workload: WorkloadSpec, instance_type: str, facts: Facts) -> str:
+    """What every result says when it is not AWS that answers. The shipped trainer trains there too, where CPUs do."""
+    known = instance(instance_type)
+    if not facts.notice or not workload.source.shipped or known is None or known.kind != "cpu":
+        return facts.notice
+    return f"{facts.notice}; the training is real, on the one machine that stands for all nodes"
 
 
 def _admit_workload(workload: WorkloadSpec, spec: ClusterSpec, wishes: Wishes) -> None:
@@ -276,6 +285,8 @@ def needs_of(workload: WorkloadSpec, request: JobRequest) -> tuple[Need, ...]:
     top = code.removesuffix(source.path).rstrip("/")
     clone = f"git clone {source.repository} {top} && git -C {top} checkout {source.commit}"
     needs = [Need(f"{code}/{workload.script}", "the training code", f"Fetch it on the head node: {clone}")]
+    if source.shipped:
+        needs = []  # it is among the run's files
     data = data_folder(request.mount)
     way = f"Fetch it on the head node: mkdir -p {data} && {workload.data_source.replace('{data}', data)}"
     for value in workload.arguments.values():

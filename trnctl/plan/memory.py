@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from trnctl.plan.proposal import Proposal
+from trnctl.specs.instances import InstanceFacts
 from trnctl.specs.model import Model
 
 Verdict = Literal["fits", "tight", "no", "unknown"]
@@ -97,9 +98,14 @@ def memory_of(p: Proposal) -> Memory | None:
         host=on_host * p.ranks,
         low=bounds[0],
         high=bounds[1],
-        device=facts.device_gib * GIB / p.ranks if facts is not None else 0.0,
+        device=_device_gib(facts) * GIB / p.ranks if facts is not None else 0.0,
         host_capacity=facts.host_gib * GIB if facts is not None else 0.0,
     )
+
+
+def _device_gib(facts: InstanceFacts) -> int:
+    """All devices' memory; without any, the workers train in the host's."""
+    return facts.device_gib if facts.devices else facts.host_gib
 
 
 def _state_rates(p: Proposal) -> tuple[float, float, float]:

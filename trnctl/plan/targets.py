@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from trnctl.findings import Finding, errors_among
 from trnctl.plan.proposal import Proposal
@@ -64,6 +64,11 @@ def compiled(p: Proposal) -> Compiled:
             )
         )
     return Compiled(p.backend, documents, steps, tuple(downgrades))
+
+
+def documents_of(p: Proposal) -> Mapping[str, str]:
+    """What the stack reads, whatever the rules say: of a layout that was admitted before, or forced."""
+    return _TARGETS[p.backend](p)[0]
 
 
 def _torchrun(p: Proposal, script: str, *arguments: str) -> tuple[str, ...]:
@@ -163,10 +168,11 @@ def _yaml(value: Mapping[str, object]) -> str:
 
 
 def _fsdp(p: Proposal) -> tuple[Mapping[str, str], tuple[Step, ...]]:
-    """parallel.json of the reference trainer in plain PyTorch: the mesh, and what is done on it, with every default
-    written out."""
+    """parallel.json of the reference trainer in plain PyTorch: the model, the mesh, and what is done on it, with every
+    default written out."""
     words = p.words
     document = {
+        "model": asdict(p.model) if p.model is not None else None,
         "mesh": {"replicate": p.replicas, "shard": p.shard, "tensor": words.tensor},
         "reshard_after_forward": p.reshards,
         "sequence_parallel": p.sequence_parallel,

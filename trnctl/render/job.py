@@ -4,6 +4,7 @@ The run's folder on shared storage, as the job scripts, the head node's agent an
 
     run.json                    the manifest, made here
     compile.sbatch train.sbatch the jobs; the compile stage may be absent
+    code/ parallel.json         the code that comes with trnctl, and its layout, where a recipe runs that
     results.py gate.py          sum up the run; judge the compile stage
     mirror.py s3.py             copy the small records to the cluster's bucket
     submitted.json              the job ids, written by whoever submits
@@ -34,6 +35,7 @@ from trnctl.plan.layout import Layout
 from trnctl.ports import File, Stage
 from trnctl.render import templates
 from trnctl.render.engine import render
+from trnctl.render.shipped import CODE, travelling
 from trnctl.specs.instances import PRICE_DATE, instance
 from trnctl.specs.prices import ON_DEMAND, TABLE, Prices
 from trnctl.specs.workload import Source, Value, WorkloadSpec
@@ -98,7 +100,7 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
         mount=request.mount,
         arguments=request.arguments,
         environment=request.environment,
-        source=code_folder(request.mount, workload.source),
+        source=code_of(workload, request),
     )
     stages = stages_of(workload, request)
     scripts = [
@@ -115,6 +117,7 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
         *knows_cache,
         *mirror,
         *speaks_s3,
+        *travelling(workload, layout, request.instance_type),
         File("results.py", templates.read("job/results.py")),
     )
 
@@ -145,6 +148,11 @@ def log_node(workload: WorkloadSpec, layout: Layout) -> int:
     if workload.log.printed_by == "first-worker":
         return 0
     return layout.world // layout.pipeline * (layout.pipeline - 1) // layout.ranks_per_node
+
+
+def code_of(workload: WorkloadSpec, request: JobRequest) -> str:
+    """Where a run's code lies: in its own folder, when it comes with trnctl."""
+    return f"{request.folder}/{CODE}" if workload.source.shipped else code_folder(request.mount, workload.source)
 
 
 def data_folder(mount: str) -> str:
@@ -261,7 +269,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
     environment = {VARIABLE: place.url, **(filled.trial if compiling else filled.environment)}
     if compiling:
         environment[FLAGS] = retrying(environment.get(FLAGS, ""))
-    here = code_folder(request.mount, workload.source)
+    here = code_of(workload, request)
     return render(
         "bash",
         f"job/{stage}.sbatch.j2",
@@ -295,7 +303,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "arguments": filled.compiling if compiling else filled.training,
             "resume_arguments": workload.checkpoint.resume_arguments,
             "no_source": _no_source(workload, request.mount),
-            "no_tool": f"Install the Neuron SDK {request.sdk} there, or use an image that has it.",
+            "no_tool": _no_tool(workload, request),
             "usr1_notice": _usr1_notice(workload),
         },
     )
@@ -309,6 +317,13 @@ def _no_source(workload: WorkloadSpec, mount: str) -> str:
         f"The training code is not there: {code_folder(mount, source)}/{workload.script}. Fetch it on the head node: "
         f"git clone {source.repository} {root} && git -C {root} checkout {source.commit}"
     )
+
+
+def _no_tool(workload: WorkloadSpec, request: JobRequest) -> str:
+    if workload.source.shipped:
+        where = workload.virtualenv.replace("{mount}", request.mount) or "the PATH of the nodes"
+        return f"Install PyTorch in {where}: pip install 'torch>=2.8,<2.14' safetensors, or name its virtualenv."
+    return f"Install the Neuron SDK {request.sdk} there, or use an image that has it."
 
 
 def _usr1_notice(workload: WorkloadSpec) -> str:

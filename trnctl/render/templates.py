@@ -1,4 +1,5 @@
-"""The templates as texts: from the wheel (`trnctl/templates`), from the checkout (`templates/`) when not installed."""
+"""The templates, and the examples that recipes run, as texts: from the wheel (`trnctl/templates`), from the checkout
+(`templates/`) when not installed."""
 
 from __future__ import annotations
 
@@ -12,8 +13,12 @@ from trnctl.errors import UsageError
 
 @cache
 def _root() -> Traversable:
-    packaged = files("trnctl") / "templates"
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "templates"
+    return _packaged("templates")
+
+
+def _packaged(folder: str) -> Traversable:
+    packaged = files("trnctl") / folder
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / folder
 
 
 def read(name: str) -> str:
@@ -29,6 +34,12 @@ def read(name: str) -> str:
 def names(prefix: str = "") -> tuple[str, ...]:
     """The names of all templates that begin with `prefix`, sorted."""
     return tuple(sorted(name for name in _below(_root(), "") if name.startswith(prefix)))
+
+
+def example(name: str) -> dict[str, str]:
+    """The scripts of an example that recipes name as their code, by file name: `example("fsdp_trainer")`."""
+    found = {path.name: path for path in (_packaged("examples") / name).iterdir() if path.name.endswith(".py")}
+    return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
 
 
 def _below(folder: Traversable, path: str) -> list[str]:

@@ -12,6 +12,7 @@ from trnctl.specs.parallelism import Parallelism, Stack
 Scaling = Literal["strong", "weak"]
 Value = str | int | float | bool
 CompleteWhen = Literal["zip", "done-file", "exists"]
+SHIPPED = ("fsdp_trainer",)  # folders of examples/ that a recipe may name as its code
 COMPLETE_WHEN: tuple[CompleteWhen, ...] = ("zip", "done-file", "exists")
 
 # What a recipe may write in braces, and what stands there when a job is rendered.
@@ -39,11 +40,13 @@ PLACEHOLDERS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Source:
-    """The training code: a public repository at a pinned commit, and the folder in it that is the working directory."""
+    """The training code: a public repository at a pinned commit, and the folder in it that is the working directory;
+    or `shipped`, one of trnctl's own examples, which travels in the run's folder, so that nothing needs to be fetched."""
 
     repository: str
     commit: str
     path: str = ""
+    shipped: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from trnctl.specs.reading import Section, matching, read
 from trnctl.specs.sdk import ROWS, unknown_sdk
 from trnctl.specs.workload import (
     COMPLETE_WHEN,
+    SHIPPED,
     Batch,
     Checkpoint,
     Choice,
@@ -117,6 +118,8 @@ def _workload(root: Section, batch: Section) -> WorkloadSpec:
 
 
 def _source(section: Section) -> Source:
+    if section.has("shipped"):
+        return Source("", "", shipped=section.choice("shipped", SHIPPED))
     return Source(
         repository=section.text("repository"),
         commit=section.text("commit", rule=_COMMIT),

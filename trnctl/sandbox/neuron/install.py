@@ -47,7 +47,7 @@ def install_source(root: Path, mount: str) -> None:
     shared = Path(f"{root}{mount}") / "trnctl"
     for name in names("workloads/"):
         recipe = load_workload(read(name), name)
-        if recipe.plan_only:
+        if recipe.plan_only or recipe.source.shipped:  # nothing is run, or the real one comes with each run
             continue
         script = Path(code_folder(f"{root}{mount}", recipe.source)) / recipe.script
         script.parent.mkdir(parents=True, exist_ok=True)

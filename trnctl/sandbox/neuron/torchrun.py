@@ -2,7 +2,8 @@
 
 The real one starts a process for each NeuronCore; the processes here would have nothing to do, so one is started a
 node, told how many it stands for (LOCAL_WORLD_SIZE) and of which the first is (RANK). Unlike the real one, which
-ends with 1 whenever a worker fails, this one ends as its process ended.
+ends with 1 whenever a worker fails, this one ends as its process ended. On a node that has neither Neuron devices nor
+GPUs the real one runs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from trnctl.sandbox.neuron.devices import hardware
 from trnctl.sandbox.neuron.emulation import NOTICE, cluster_folder, read_emulation, this_node
 from trnctl.sandbox.neuron.log_lines import runtime_line
 from trnctl.sandbox.neuron.program import start
+from trnctl.sandbox.neuron.real_torchrun import become, runs_here
 from trnctl.sandbox.neuron.rendezvous import Endpoint, RendezvousError, endpoint, gather
 
 STORE_VARIABLE = "TRNCTL_SANDBOX_STORE"  # loopback address:port, for the process that stands for the workers
@@ -143,6 +145,8 @@ def main(argv: Sequence[str]) -> int:
     """Run torchrun; the exit code is that of the training process."""
     options = parse(argv)
     node = this_node(read_emulation())
+    if runs_here(node.instance_type):
+        return become(options)
     print(
         f"torchrun: {NOTICE}: one process stands for the {options.nproc_per_node} workers of {node.name}",
         file=sys.stderr,

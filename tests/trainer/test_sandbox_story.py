@@ -1,0 +1,51 @@
+"""The reference trainer trains for real through the sandbox's Slurm: two nodes, one of which dies on the way."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+
+from tests.cli.trnctl_runner import EXAMPLES, Trnctl, eventually, sandbox
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+MIXED = EXAMPLES / "cpu-and-gpu.yaml"
+RUNS = "/fsx/trnctl/runs"
+_STEP = re.compile(r"^step (\d+) loss (\S+) ", re.MULTILINE)
+
+
+def curve(trnctl: Trnctl, run: str) -> list[tuple[int, float]]:
+    """Every step line of the first node's log, also those of a step that was taken again."""
+    log = trnctl.shared(f"{RUNS}/{run}/logs/train/node-0.log", "mixed")
+    return [(int(step), float(loss)) for step, loss in _STEP.findall(log.read_text() if log.exists() else "")]
+
+
+def test_training_is_real_and_goes_on_when_a_node_dies() -> None:
+    with sandbox(MIXED) as trnctl:
+        trnctl("cluster", "create", "-y", timeout=120)
+        words = ("submit", "fsdp-llama-tiny", "-N", "2", "--set", "steps=400", "--name", "real")
+        with trnctl.start("-o", "json", *words, "-f") as following:
+            eventually(lambda: len(curve(trnctl, "real")) > 45, "past the second checkpoint", timeout=120)
+            trnctl("sandbox", "fault", "node-death")
+            ended = following.end(timeout=240)
+        assert ended.code == 0
+        found = curve(trnctl, "real")
+        again = next(at for at, (one, other) in enumerate(pairwise(found), start=1) if other[0] <= one[0])
+        assert found[again][0] % 20 == 1, "it goes on after a checkpoint"
+        first, second = dict(found[:again]), dict(found[again:])
+        both = sorted(first.keys() & second.keys())
+        assert both, "the steps since the checkpoint are taken again"
+        assert [second[step] for step in both] == pytest.approx([first[step] for step in both], abs=1e-4)
+        assert list(second) == list(range(found[again][0], 401))
+        assert second[400] < first[1] - 1.0, "the model learns"
+
+        results = trnctl.json("results", "real")
+        assert (results["complete"], results["steps_done"], results["restarts"]) == (True, 400, 1)
+        assert results["final_loss"] == pytest.approx(second[400], abs=1e-4)
+        own = json.loads(trnctl.shared(f"{RUNS}/real/output/results.json", "mixed").read_text())
+        assert own["mesh"] == {"replicate": 2, "shard": 2, "tensor": 1}
+        assert own["resumed_from"] == f"step-{found[again][0] - 1:08d}"
+        assert "training is real" in results["emulated"]
