@@ -38,7 +38,8 @@ def test_the_promised_examples_are_there() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path: Path, snapshot: Snapshot) -> None:
     file = load(path)
-    assert [str(finding) for finding in file.findings if finding.level != "info"] == []
+    expected = ["no-accelerator"] if path.stem == "cpu-and-gpu" else []  # its CPUs are for a recipe that wants them
+    assert [finding.code for finding in file.findings if finding.level != "info"] == expected
     text = document(file)
     snapshot(f"clusters/{path.name}", text)
     loaded = load_in_pcluster(file.cluster.name, text)

@@ -41,7 +41,7 @@ PLACEHOLDERS: Mapping[str, str] = {
 @dataclass(frozen=True)
 class Source:
     """The training code: a public repository at a pinned commit, and the folder in it that is the working directory;
-    or `shipped`, one of trnctl's own examples, which travels in the run's folder, so that nothing needs to be fetched."""
+    or `shipped`, one of trnctl's own examples, which travels in the run's folder and needs not be fetched."""
 
     repository: str
     commit: str

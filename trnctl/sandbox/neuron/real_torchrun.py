@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from trnctl.sandbox.neuron.emulation import cluster_folder
 from trnctl.specs.instances import instance
@@ -31,43 +32,44 @@ def runs_here(instance_type: str) -> bool:
     return facts is not None and facts.kind == "cpu"
 
 
-def become(options: argparse.Namespace) -> int:
-    """Become the real torchrun, which then gets the signals. Only a failure returns."""
-    program = _program()
-    if program is None:
-        print(MISSING, file=sys.stderr)
-        return 69
-    port = _port(options.node_rank)
-    if port is None:
-        print(f"torchrun: the first node named no port within {_JOIN_SECONDS:g} seconds", file=sys.stderr)
-        return 1
+def become(options: argparse.Namespace) -> NoReturn:
+    """Become the real torchrun, which then gets the signals. SystemExit with 69 when PyTorch is not here."""
+    program, port = _program(), _port(options.node_rank)
     words = [
-        f"--nnodes={options.nnodes}", f"--nproc_per_node={options.nproc_per_node}", f"--node_rank={options.node_rank}",
-        f"--master_addr={_LOOPBACK}", f"--master_port={port}", f"--rdzv_conf=timeout={_JOIN_SECONDS:g}",
-        f"--local_addr={_LOOPBACK}", options.training_script, *options.training_script_args,
-    ]  # fmt: skip
+        f"--nnodes={options.nnodes}",
+        f"--nproc_per_node={options.nproc_per_node}",
+        f"--node_rank={options.node_rank}",
+        f"--master_addr={_LOOPBACK}",
+        f"--master_port={port}",
+        f"--local_addr={_LOOPBACK}",
+        f"--rdzv_conf=timeout={_JOIN_SECONDS:g}",
+        options.training_script,
+        *options.training_script_args,
+    ]
     print(f"torchrun: the real one, on this machine's CPU, over {_LOOPBACK}:{port}", file=sys.stderr, flush=True)
     # This machine's own name may stand for an address that other machines can reach.
     variables = {**os.environ, "GLOO_SOCKET_IFNAME": _loopback_interface(os.environ)}
-    os.execve(program, [program, *words], variables)
+    os.execve(program, [program, *words], variables)  # noqa: S606  no shell is wanted
 
 
-def _program() -> str | None:
-    beside = Path(sys.executable).with_name("torchrun")
-    if beside.is_file():
-        return str(beside)
+def _program() -> str:
+    """The one beside this Python, else the first on PATH that is not the cluster's own."""
     own = str(cluster_folder() / "bin")
     folders = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each != own]
-    return shutil.which("torchrun", path=os.pathsep.join(folders))
+    found = shutil.which("torchrun", path=os.pathsep.join([str(Path(sys.executable).parent), *folders]))
+    if found is None:
+        print(MISSING, file=sys.stderr)
+        sys.exit(69)
+    return found
 
 
-def _port(rank: int) -> int | None:
+def _port(rank: int) -> int:
     """The port of this attempt of this step; the first node chooses it."""
     names = ("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_STEP_ID")
     attempt = "-".join(os.environ.get(name, "0") for name in names)
     file = cluster_folder() / "run" / f"torchrun-{attempt}"
     if rank == 0:
-        port = next(port for port in iter(lambda: random.randint(_FIRST, _LAST), 0) if _is_free(port))  # noqa: S311  any port
+        port = next(filter(_is_free, random.sample(range(_FIRST, _LAST), 1000)))
         file.parent.mkdir(parents=True, exist_ok=True)
         beside = file.with_suffix(".new")
         beside.write_text(str(port), encoding="utf-8")
@@ -76,7 +78,7 @@ def _port(rank: int) -> int | None:
     until = time.monotonic() + _JOIN_SECONDS
     while not file.is_file():
         if time.monotonic() > until:
-            return None
+            sys.exit(f"torchrun: the first node named no port within {_JOIN_SECONDS:g} seconds")
         time.sleep(0.05)
     return int(file.read_text(encoding="utf-8"))
 

@@ -146,7 +146,7 @@ def main(argv: Sequence[str]) -> int:
     options = parse(argv)
     node = this_node(read_emulation())
     if runs_here(node.instance_type):
-        return become(options)
+        become(options)
     print(
         f"torchrun: {NOTICE}: one process stands for the {options.nproc_per_node} workers of {node.name}",
         file=sys.stderr,
