@@ -248,6 +248,7 @@ SPOKEN: dict[tuple[str, ...], list[str]] = {
     ("doctor",): [],
     ("workloads", "list"): [],
     ("workloads", "show"): ["bert-large"],
+    ("workloads", "new"): ["mine"],
     ("plan",): ["llama3-8b", "--suggest"],
     ("parallel", "export"): ["llama3-8b", "--backend", "auto"],
     ("submit",): ["bert-large", "-N", "2", "--hold", "--name", "spoken"],

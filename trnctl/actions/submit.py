@@ -17,6 +17,7 @@ from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.layout import Layout, check_queue
 from trnctl.plan.outlook import admit
 from trnctl.plan.proposal import propose, ranks_on
+from trnctl.plan.risk import Risk, work_at_risk
 from trnctl.plan.software import admit_software
 from trnctl.ports import CacheWish, File, Instance, JobQueue, Need, Services, Stage, Submission, Submitted
 from trnctl.render.job import (
@@ -71,6 +72,7 @@ class SubmitPlan:
     estimate: Estimate
     submission: Submission
     compile: str  # scheduled (unless the head node finds all graphs in the cache) | skipped
+    risk: Risk  # what a stop would lose
     cap: Cap | None = None
     findings: tuple[Finding, ...] = ()  # warnings: what is doubtful about the cluster's software, and the recipe's own
     mirror: str = ""  # where the run's records are copied to; '' where the cluster has no bucket
@@ -155,6 +157,7 @@ def plan_submit(
         guess,
         submission,
         "scheduled" if compiles else "skipped",
+        work_at_risk(workload, wishes.arguments, step_seconds=_step_seconds(guess), ground="published"),
         cap,
         (*_experimental(workload), *doubts),
         request.mirror,
@@ -174,6 +177,11 @@ def _cap(wishes: Wishes, guess: Estimate, layout: Layout, instance_type: str, qu
         capacity=queue.capacity.type,
         words=wishes.sbatch_args,
     )
+
+
+def _step_seconds(guess: Estimate) -> float | None:
+    """Seconds of an optimizer step, where a rate is published."""
+    return guess.hours * 3600 / guess.steps if guess.hours is not None else None
 
 
 def _experimental(workload: WorkloadSpec) -> Iterator[Finding]:

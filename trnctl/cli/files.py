@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,16 +66,31 @@ def read_cluster_file(path: str) -> ClusterFile:
     return load_cluster_file(read_text(path, "cluster file"), path)
 
 
+@dataclass(frozen=True)
+class RecipeText:
+    """A recipe's text, and where it lies."""
+
+    text: str
+    path: str
+
+
 def read_workload(name: str, file: ClusterFile | None) -> WorkloadSpec:
     """A recipe by name (the user's own first, then the catalogue) or by path. UsageError names the nearest."""
-    from trnctl.render import templates
     from trnctl.specs.workload_loading import load_workload
 
+    found = read_workload_text(name, file)
+    return load_workload(found.text, found.path)
+
+
+def read_workload_text(name: str, file: ClusterFile | None) -> RecipeText:
+    """The text of a recipe, as `read_workload` finds it."""
+    from trnctl.render import templates
+
     if name.endswith((".yaml", ".yml")) or "/" in name:
-        return load_workload(read_text(name, "recipe"), name)
+        return RecipeText(read_text(name, "recipe"), name)
     if file and name in file.workloads:
         path = str(Path(file.path).parent / Path(file.workloads[name]).expanduser())
-        return load_workload(read_text(path, "recipe"), path)
+        return RecipeText(read_text(path, "recipe"), path)
     known = workload_names(file)
     if name not in known:
         from difflib import get_close_matches
@@ -85,7 +101,7 @@ def read_workload(name: str, file: ClusterFile | None) -> WorkloadSpec:
             f"there is no workload {name}", remedy=f"{hint}trnctl workloads list shows all: {', '.join(known)}"
         )
     shipped = f"workloads/{name}.yaml"
-    return load_workload(templates.read(shipped), shipped)
+    return RecipeText(templates.read(shipped), shipped)
 
 
 def read_own_workloads(file: ClusterFile) -> dict[str, WorkloadSpec]:

@@ -1,9 +1,9 @@
-"""What `submit`, `resume`, `logs` and `workloads` show."""
+"""What `submit`, `resume` and `logs` show."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from trnctl.actions.runs import OpenCluster
     from trnctl.actions.submit import SubmitPlan
     from trnctl.ports import FollowEvent, Lock, Resumed, RunOver, Submitted
-    from trnctl.specs.workload import WorkloadSpec
 
 _FAILED = frozenset({"failed", "cancelled", "timeout", "node-fail"})
 
@@ -27,9 +26,11 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     """The layout, the compile stage, the time and the money, before anything is sent."""
     layout, guess = plan.layout, plan.estimate
     screen.notice(notice)
+    degrees = [f"{word} {getattr(layout, word)}" for word in ("tensor", "pipeline", "context")]
+    split = ", ".join(words for words in degrees if not words.endswith(" 1"))
     screen.say(
         f"{plan.workload.name} on {layout.nodes} × {plan.instance_type} ({plan.queue.name}) — "
-        f"{layout.world:,} workers, data parallel"
+        f"{layout.world:,} workers, {f'{split}, data {layout.data}' if split else 'data parallel'}"
     )
     batch = f"{layout.micro_batch} × {layout.accumulation} × {layout.data:,} = {layout.global_batch:,} global"
     screen.field("batch", f"{batch} ({layout.scaling} scaling)", indent="  ")
@@ -40,10 +41,8 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     screen.field("cost", f"{f'about {money(guess.cost_usd)}' if guess.cost_usd else 'unknown'} ({price})", indent="  ")
     screen.field("cap", _cap_words(plan), indent="  ")
     screen.field("basis", guess.basis, indent="  ", style="dim")
-    checkpoint = plan.workload.checkpoint
-    if not checkpoint.on_signal:
-        words = f"a stop loses the work since the last checkpoint (written {checkpoint.cadence})"
-        screen.field("! at risk", words, indent="  ", style="yellow")
+    if not plan.risk.on_signal:
+        screen.field("! at risk", f"a stop loses {plan.risk.words()}", indent="  ", style="yellow")
     _doubts(screen, plan)
     if not plan.mirror:
         words = "its results lie on the cluster's file system alone: the cluster file names no bucket to copy them to"
@@ -252,35 +251,3 @@ def _raise_if_failed(run: str, over: RunOver, opened: OpenCluster | None) -> Non
         from trnctl.actions.why import explain_run
 
         raise explain_run(error, run, opened)
-
-
-def workloads(screen: Screen, recipes: Sequence[WorkloadSpec]) -> None:
-    """`workloads list`."""
-    if screen.json:
-        keys = ("name", "title", "nodes", "plan_only")
-        screen.data({"workloads": [{key: getattr(one, key) for key in keys} for one in recipes]})
-    else:
-        rows = [(one.name, one.title, one.nodes, "plan" if one.plan_only else "submit, plan") for one in recipes]
-        screen.table(["NAME", "WHAT", "NODES", "CAN BE"], rows, right=(2,))
-
-
-def workload(screen: Screen, recipe: WorkloadSpec) -> None:
-    """`workloads show`."""
-    from dataclasses import asdict
-
-    if screen.json:
-        screen.data(asdict(recipe))
-        return
-    import yaml
-
-    screen.text(yaml.safe_dump(_plain(asdict(recipe)), sort_keys=False, allow_unicode=True, width=WIDTH_OF_YAML))
-
-
-WIDTH_OF_YAML = 98
-
-
-def _plain(value: object) -> object:
-    """The same value with lists for tuples, which YAML has no word for."""
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
