@@ -82,6 +82,17 @@ step_efa() {
 # which compute nodes mount), and one timer on the head node.
 step_hooks() {
     install -d -m 755 /opt/slurm/etc/scripts/prolog.d /opt/slurm/etc/scripts/epilog.d /opt/trnctl/bin /opt/trnctl/timer.d
+    put /opt/slurm/etc/scripts/epilog.d/50-trnctl-hardware 755 <<'END'
+#!/usr/bin/env bash
+# Slurm runs it as root on each node of a job that ends: a node whose kernel tells of broken Neuron hardware is drained,
+# so that no job gets it. ParallelCluster then replaces its instance. Whatever fails here must not fail the node.
+export PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin
+said=$(timeout 5 dmesg 2>/dev/null | grep -o 'NEURON_HW_ERR=[A-Z_]*' | tail -n 1)
+if [[ -n $said && -n ${SLURMD_NODENAME:-} ]]; then
+    timeout 20 scontrol update "nodename=$SLURMD_NODENAME" state=drain "reason=trnctl: $said"
+fi
+exit 0
+END
     put /opt/trnctl/bin/timer 755 <<'END'
 #!/usr/bin/env bash
 # Runs every program in /opt/trnctl/timer.d once; one that fails or hangs does not keep the others from running.

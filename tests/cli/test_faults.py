@@ -123,7 +123,7 @@ def test_a_training_that_crashes_is_exit_code_6_and_keeps_its_log(faulty: Trnctl
     run = run_of(faulty, "crash")
     assert (run["stage"], run["state"]) == ("train", "failed")
     assert "exit code" in run["reason"]
-    assert "uncorrectable memory error" in faulty("logs", "crash", "--stage", "train", "--node", "1").out
+    assert "Failed to allocate" in faulty("logs", "crash", "--stage", "train", "--node", "1").out
 
 
 def test_a_run_waits_for_capacity_and_goes_on_when_it_is_back(faulty: Trnctl) -> None:

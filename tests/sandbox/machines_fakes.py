@@ -29,6 +29,8 @@ class FakeAccount:
     def __init__(self) -> None:
         self.launched: list[NodeWish] = []
         self.terminated: list[str] = []
+        self.abandoned: list[str] = []
+        self.fleets: dict[str, str] = {}
         self.refusals = 0
         self.objects: dict[str, str] = {}
 
@@ -49,6 +51,16 @@ class FakeAccount:
 
     def read_object(self, place: str) -> str:
         return self.objects.get(place, "")
+
+    def abandon(self, cluster: str, names: Sequence[str]) -> None:
+        self.abandoned += names
+
+    def end_abandoned(self, cluster: str) -> None:
+        self.terminated += self.abandoned
+        self.abandoned.clear()
+
+    def put_fleet(self, cluster: str, status: str) -> None:
+        self.fleets[cluster] = status
 
 
 @contextmanager

@@ -121,6 +121,9 @@ def test_faults_need_a_sandbox_and_a_name(tmp_path: Path) -> None:
     promised = {
         "compile-failure", "compile-failure-exit-0", "training-crash", "insufficient-capacity",
         "head-bootstrap-timeout", "throttling", "expired-token", "delete-failed", "node-death", "clear",
+        "partial-capacity", "slow-stack", "head-recipe-failed", "head-script-failed", "head-script-missing",
+        "head-image-mismatch", "head-mount-failed", "slurmctld-down", "ssh-drop", "zombie-node", "protected-mode",
+        "full-disk", "compile-killed", "hung-collective", "hardware-error",
     }  # fmt: skip
     assert promised <= set(faults.list_faults())
 

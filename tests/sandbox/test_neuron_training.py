@@ -267,9 +267,23 @@ def test_a_node_that_crashes_keeps_the_others_waiting(cluster: NeuronCluster) ->
     tools = start(cluster, 2, NEURON_RT_EXEC_TIMEOUT="1")
     (output, error), (_, last_error) = (tool.communicate(timeout=SECONDS) for tool in tools)
     assert [tool.returncode for tool in tools] == [1, 1]
-    assert re.search(r"ERROR +TDRV:\S+ +\(FATAL-RT-UNDEFINED-STATE\) encountered uncorrectable memory", last_error)
+    assert re.search(r"ERROR +TDRV:\S+ +Failed to allocate 1024.000MB", last_error)
     assert [step for _, step, *_ in LOG.findall(output)] == ["1", "2"]
     assert "suspected hang in collectives operation" in error
+
+
+def test_a_device_breaks_once_and_the_kernel_and_the_monitor_tell(cluster: NeuronCluster) -> None:
+    cluster.emulate(faults=["hardware-error"])
+    tools = start(cluster, 2, NEURON_RT_EXEC_TIMEOUT="1")
+    (_, error), (_, last_error) = (tool.communicate(timeout=SECONDS) for tool in tools)
+    assert "status=1202" in last_error
+    assert "status=1202" not in error
+    assert "NEURON_HW_ERR=SRAM_UNCORRECTABLE_ERROR" in cluster.run("dmesg", node="q-dy-i1-2").stdout
+    assert cluster.run("dmesg", node="q-dy-i1-1").stdout == ""
+    again = start(cluster, 2)
+    for tool in again:
+        tool.communicate(timeout=SECONDS)
+    assert [tool.returncode for tool in again] == [0, 0], "it must strike once only"
 
 
 def test_a_hung_collective_is_silent(cluster: NeuronCluster) -> None:

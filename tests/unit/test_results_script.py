@@ -48,7 +48,9 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["job/results.py", "job/gate.py", "job/mirror.py", "node/cache.py", "node/s3.py"])
+@pytest.mark.parametrize(
+    "name", ["job/results.py", "job/gate.py", "job/blame.py", "job/mirror.py", "node/cache.py", "node/s3.py"]
+)
 def test_old_pythons_can_read_the_scripts(name: str) -> None:
     tree = ast.parse(templates.read(name), feature_version=(3, 6))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

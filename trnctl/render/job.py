@@ -6,6 +6,7 @@ The run's folder on shared storage, as the job scripts, the head node's agent an
     compile.sbatch train.sbatch the jobs; the compile stage may be absent
     code/ parallel.json         the code that comes with trnctl, and its layout, where a recipe runs that
     results.py gate.py          sum up the run; judge the compile stage
+    blame.py                    names the nodes whose hardware has failed
     mirror.py s3.py             copy the small records to the cluster's bucket
     submitted.json              the job ids, written by whoever submits
     cache.py                    what the jobs know of the compile cache
@@ -118,6 +119,7 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
         *mirror,
         *speaks_s3,
         *travelling(workload, layout, request.instance_type),
+        File("blame.py", templates.read("job/blame.py")),
         File("results.py", templates.read("job/results.py")),
     )
 

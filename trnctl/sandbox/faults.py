@@ -32,6 +32,8 @@ _DEPENDENT = (
 # Of the account: AWS's own codes and wordings, as far as they are published.
 _ACCOUNT_FAULTS = {
     "insufficient-capacity": Fault("EC2 refuses to launch the next compute nodes", {"kind": "launch"}),
+    "partial-capacity": Fault("EC2 has two compute nodes more, and no others", {"kind": "launch", "capacity": 2}),
+    "slow-stack": Fault("every resource of a stack takes ten times as long", {"kind": "slow"}),
     "head-bootstrap-timeout": Fault("the next head node never reports back; the stack rolls back", {"kind": "boot"}),
     "throttling": Fault(
         "CloudFormation answers its next call with Throttling (boto3 itself tries three times)",
@@ -51,13 +53,59 @@ _ACCOUNT_FAULTS = {
         {"kind": "resource", "op": "DELETE", "type": "AWS::EC2::SecurityGroup", "reason": _DEPENDENT},
     ),
 }
+_BOOT = "the next head node fails to boot; the stack rolls back: "
+_HEAD_FAULTS = {
+    "head-recipe-failed": (
+        "a recipe of ParallelCluster fails",
+        "Failed to run chef recipe aws-parallelcluster-slurm::config_head_node line 42. Please check"
+        " /var/log/chef-client.log in the head node, or check the chef-client.log in CloudWatch logs.",
+    ),
+    "head-script-failed": (
+        "the script OnNodeConfigured ends with an error",
+        "Failed to execute OnNodeConfigured script 1 s3://my-trnctl-bucket/trnctl/head.sh, return code: 27."
+        " Please check /var/log/cfn-init.log in the head node, or check the cfn-init.log in CloudWatch logs.",
+    ),
+    "head-script-missing": (
+        "the script OnNodeConfigured cannot be fetched",
+        "Failed to download OnNodeConfigured script 1 s3://my-trnctl-bucket/trnctl/head.sh using aws s3, cause: An"
+        " error occurred (403) when calling the HeadObject operation: Forbidden.",
+    ),
+    "head-image-mismatch": (
+        "its image was made for another ParallelCluster",
+        "This AMI was created with aws-parallelcluster-cookbook-3.12.0, but is trying to be used with"
+        " aws-parallelcluster-cookbook-3.16.1. Please either use an AMI created with"
+        " aws-parallelcluster-cookbook-3.16.1 or change your ParallelCluster to 3.12.0",
+    ),
+    "head-mount-failed": (
+        "the file system cannot be mounted",
+        "Failed to mount FSX. Please check /var/log/chef-client.log in the head node, or check the chef-client.log in"
+        " CloudWatch logs.",
+    ),
+}
+# Of the head node and the fleet of each cluster that is up: they happen at once.
+_CLUSTER_FAULTS = {
+    "slurmctld-down": "Slurm's controller dies, and comes back when it is cleared",
+    "ssh-drop": "every ssh connection to the head node breaks now",
+    "zombie-node": "Slurm loses an idle node, and its instance runs on and costs, until it is cleared",
+    "protected-mode": "the fleet goes into protected mode, as when nodes failed to boot ten times; trnctl cluster "
+    "fleet start ends it",
+}
 FAULTS: Mapping[str, Fault] = {
     **{name: Fault(happens, path="/_sandbox/tool-faults") for name, happens in TOOL_FAULTS.items()},
     **_ACCOUNT_FAULTS,
+    **{
+        name: Fault(_BOOT + happens, {"kind": "boot", "reason": reason})
+        for name, (happens, reason) in _HEAD_FAULTS.items()
+    },
+    **{name: Fault(happens, path="/_sandbox/cluster-faults") for name, happens in _CLUSTER_FAULTS.items()},
     "node-death": Fault(
         "a compute node of each cluster dies, one that runs a job if any does", path="/_sandbox/node-death"
     ),
 }
+
+
+_A_CLUSTER = "Create a cluster first: trnctl cluster create."
+_WHAT_IT_NEEDS = {"zombie-node": "An idle node must be up: trnctl ssh -- srun -N 1 true powers one up."}
 
 
 def list_faults() -> Mapping[str, str]:
@@ -77,7 +125,12 @@ def set_fault(home: Path, name: str, *, times: int = 1) -> None:
         )
     sandbox = _running(home)
     if fault.rule:
-        ask(sandbox, "POST", fault.path, {**fault.rule, "times": times})
+        # What stands until it is cleared is not counted.
+        counted = {} if {"capacity", "factor"} & set(fault.rule) or fault.rule["kind"] == "slow" else {"times": times}
+        ask(sandbox, "POST", fault.path, {**fault.rule, **counted})
+    elif name in _CLUSTER_FAULTS:
+        if not ask(sandbox, "POST", fault.path, {"add": name})["struck"]:
+            raise ToolError("Nothing is there that it could strike.", remedy=_WHAT_IT_NEEDS.get(name, _A_CLUSTER))
     elif name == "node-death":
         if not ask(sandbox, "POST", fault.path, {})["nodes"]:
             raise ToolError("No compute node is up that could die.", remedy="Submit a job, which powers nodes up.")
@@ -90,6 +143,7 @@ def clear_faults(home: Path) -> None:
     sandbox = _running(home)
     ask(sandbox, "DELETE", "/_sandbox/faults")
     ask(sandbox, "POST", "/_sandbox/tool-faults", {"clear": True})
+    ask(sandbox, "POST", "/_sandbox/cluster-faults", {"clear": True})
 
 
 def _running(home: Path) -> Sandbox:

@@ -93,3 +93,12 @@ class Account(Protocol):
 
     def read_object(self, place: str) -> str:
         """The text of an object, s3://BUCKET/KEY; '' when it is not there, or lies elsewhere."""
+
+    def abandon(self, cluster: str, names: Sequence[str]) -> None:
+        """The instances behind these nodes run on and cost, but belong to no node any more."""
+
+    def end_abandoned(self, cluster: str) -> None:
+        """Terminate what was abandoned, as clustermgtd does with orphans after some minutes."""
+
+    def put_fleet(self, cluster: str, status: str) -> None:
+        """Write the compute fleet's status where ParallelCluster keeps it, as clustermgtd does."""

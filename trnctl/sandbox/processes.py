@@ -149,6 +149,12 @@ def _descendants(roots: Iterable[int]) -> set[int]:
     return found
 
 
+def children(pid: int) -> list[Process]:
+    """The processes that a process has started, and that still are its children."""
+    found = [process(each) for each in _descendants([pid]) if each != pid]
+    return [each for each in found if each is not None and (_stat(each.pid) or ["", "0"])[1] == str(pid)]
+
+
 def command_lines(program: str) -> Iterator[tuple[int, list[str]]]:
     """pid and words of every process of that program (ssh and sshd rewrite their first word: `sshd: …`)."""
     for entry in PROC.iterdir():

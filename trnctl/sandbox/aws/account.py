@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -22,6 +22,8 @@ class EmulatedAccount:
     def __init__(self, backends: Backends, faults: Faults, lock: threading.RLock) -> None:
         self._backends, self._faults, self._lock = backends, faults, lock
         self._nodes: dict[tuple[str, str], Any] = {}  # (cluster, node name) -> moto's instance
+        self._abandoned: list[tuple[str, Any]] = []
+        self.write_fleet: Callable[[str, str], None] = lambda _cluster, _status: None  # set once there is a fleet
 
     def launch(self, cluster: str, wishes: Sequence[NodeWish]) -> list[NodeInstance | Refusal]:
         """Launch an instance for each wish; a node whose instance still lives keeps it.
@@ -52,6 +54,25 @@ class EmulatedAccount:
             known = self._backends.s3.buckets.get(bucket) if place.startswith("s3://") else None
             found = known.keys.get(key) if known is not None else None
             return "" if found is None else str(found.value.decode("utf-8", "replace"))
+
+    def abandon(self, cluster: str, names: Sequence[str]) -> None:
+        """Let go of the instances behind these nodes."""
+        with self._lock:
+            for name in names:
+                if (instance := self._nodes.pop((cluster, name), None)) is not None:
+                    self._abandoned.append((cluster, instance))
+
+    def end_abandoned(self, cluster: str) -> None:
+        """Terminate what was let go of."""
+        with self._lock:
+            for owner, instance in self._abandoned:
+                if owner == cluster:
+                    self._end(instance)
+            self._abandoned = [one for one in self._abandoned if one[0] != cluster]
+
+    def put_fleet(self, cluster: str, status: str) -> None:
+        """Write the compute fleet's status."""
+        self.write_fleet(cluster, status)
 
     def terminate_all(self, cluster: str) -> None:
         """Terminate every compute instance of a cluster."""

@@ -55,6 +55,7 @@ def assemble(
     account = EmulatedAccount(backends, faults, lock)
     boots = Boots(machines, faults, lock, ready=lambda cluster: fleet.put(cluster, "RUNNING"))
     fleet = Fleet(backends, account, machines, lock, seconds=fleet_seconds, clusters=boots.living)
+    account.write_fleet = fleet.put
     stacks = Stacks(boots, faults, lock, resource_seconds)
     hooks.install_stacks(stacks, Updates(stacks))
     seed(backends, seeds)

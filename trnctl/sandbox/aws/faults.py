@@ -65,6 +65,17 @@ class BootFault(Rule):
     reason: str = "WaitCondition timed out. Received 0 conditions when expecting 1"
 
 
+@dataclass
+class SlowFault(Rule):
+    """Stacks whose every resource takes `factor` times as long, until the rule is removed."""
+
+    kind: ClassVar[str] = "slow"
+    factor: float = 10.0
+
+    def __post_init__(self) -> None:
+        self.times = None
+
+
 def _now() -> datetime:
     """The time as moto gives it for launches: UTC, without saying so."""
     return datetime.now(UTC).replace(tzinfo=None)
@@ -92,7 +103,9 @@ class LaunchFault(Rule):
 
 R = TypeVar("R", bound="Rule")
 
-_KINDS: dict[str, type[Rule]] = {rule.kind: rule for rule in (ApiFault, ResourceFault, BootFault, LaunchFault)}
+_KINDS: dict[str, type[Rule]] = {
+    rule.kind: rule for rule in (ApiFault, ResourceFault, BootFault, SlowFault, LaunchFault)
+}
 
 
 class Faults:
@@ -153,6 +166,11 @@ class Faults:
                 if isinstance(rule, BootFault) and _match((rule.cluster, cluster)):
                     return self._used(rule).reason
         return None
+
+    def slowness(self) -> float:
+        """How many times as long each resource of a stack takes now."""
+        with self._lock:
+            return max((rule.factor for rule in self._rules if isinstance(rule, SlowFault)), default=1.0)
 
     def launch(
         self, instance_type: str, wanted: int, living: Callable[[LaunchFault], int]

@@ -154,7 +154,7 @@ class Stacks:
         if kind == templates.NESTED_STACK:
             self._make_nested(stack, name)
             return
-        time.sleep(self.seconds)
+        time.sleep(self.seconds * self.faults.slowness())
         if kind == templates.WAIT_CONDITION:
             self.boots.wait(stack)
         with self.lock:
@@ -202,7 +202,7 @@ class Stacks:
     def _fail_if_asked(self, stack: Any, name: str, verb: str) -> None:
         kind = stack.resource_map._resource_json_map[name]["Type"]
         if reason := self.faults.resource(stack.name, kind, name, verb):
-            time.sleep(self.seconds)
+            time.sleep(self.seconds * self.faults.slowness())
             raise ResourceFailed(reason)
 
     # ------------------------------------------------------------------------------ delete

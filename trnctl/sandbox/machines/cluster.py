@@ -15,12 +15,14 @@ from pathlib import Path
 
 from trnctl.sandbox.machines import programs, ssh
 from trnctl.sandbox.machines.addresses import Ports, own_address
+from trnctl.sandbox.machines.daemon_logs import DaemonLogs
 from trnctl.sandbox.machines.daemons import Daemons
 from trnctl.sandbox.machines.head_timer import HeadTimer, script_of
 from trnctl.sandbox.machines.names import Scheduling, login_user, scheduling
 from trnctl.sandbox.machines.nodes import Nodes
 from trnctl.sandbox.machines.slurm import SYSTEM_PATH, Slurm, tool
 from trnctl.sandbox.machines.slurm_conf import Site, ignored_settings, slurm_conf
+from trnctl.sandbox.neuron.hardware_faults import strike_again
 from trnctl.sandbox.neuron.install import install, install_source
 from trnctl.sandbox.ports import Account, BootFailed, HeadNodeBoot, NodeInstance
 from trnctl.sandbox.processes import Register, end, with_environment
@@ -84,8 +86,9 @@ class Cluster:
             capacity_seconds=pace.capacity_seconds,
             changed=self._nodes_changed,
         )
-        self._account = account
+        self._account, self._logs = account, DaemonLogs(self.folder)
         self._timer = HeadTimer(self.folder / "root", environment, seconds=pace.timer_seconds)
+        self._controller_down = False
         self._ended = threading.Event()
         self._lock = threading.RLock()
 
@@ -178,8 +181,43 @@ class Cluster:
     def set_faults(self, faults: Sequence[str]) -> None:
         """The faults that the emulated tools obey from now on."""
         with self._lock:
+            if "hardware-error" in faults and "hardware-error" not in self._faults:
+                strike_again(self.folder)
             self._faults = list(faults)
             self._nodes_changed(self._instances)
+
+    def fail(self, fault: str) -> list[str]:
+        """Make a fault of the head node or of the fleet happen now; what it struck, [] when there was nothing."""
+        if fault == "slurmctld-down":
+            with self._lock:
+                self._controller_down = True
+                self._daemons.kill_slurmctld()
+            return ["slurmctld"]
+        if fault == "ssh-drop":
+            return [f"{self._daemons.drop_connections()} connections"]
+        if fault == "zombie-node":
+            name = self.nodes.abandon_one()
+            return [name] if name else []
+        if fault == "protected-mode":
+            return self._protect()
+        raise ValueError(f"There is no fault {fault} of a cluster.")
+
+    def recover(self) -> None:
+        """End the faults that `fail` made; protected mode stays, until the fleet is started."""
+        with self._lock:
+            if self._controller_down:
+                self._daemons.start_slurmctld()
+                self._controller_down = False
+        self._account.end_abandoned(self.name)
+
+    def _protect(self) -> list[str]:
+        """What clustermgtd does when nodes of a queue have failed to boot ten times."""
+        queues = [queue.name for queue in self._scheduling.queues]
+        self.nodes.active = False
+        self.slurm.update_partitions(queues, "inactive")
+        self._logs.protected(queues)
+        self._account.put_fleet(self.name, "PROTECTED")
+        return queues
 
     # ------------------------------------------------------------------------------------- parts
 
@@ -292,7 +330,7 @@ class Cluster:
     def _look_after(self) -> None:
         while not self._ended.wait(_TICK_SECONDS):
             with self._lock:
-                if not self._ended.is_set():
+                if not self._ended.is_set() and not self._controller_down:
                     try:
                         self.nodes.tick()
                     except Exception:  # whatever it is, the next half second needs this thread again

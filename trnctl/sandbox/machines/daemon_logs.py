@@ -36,6 +36,16 @@ class DaemonLogs:
             f"Found the following unhealthy dynamic nodes: (x{len(names)}) {list(names)}",
         )
 
+    def protected(self, partitions: Sequence[str]) -> None:
+        """Nodes of these partitions have failed to boot too often."""
+        names = ", ".join(f"'{name}': {{'i1': 10}}" for name in partitions)
+        for level, message in (
+            ("WARNING", f"Setting cluster into protected mode due to failures detected in node provisioning. "
+                        f"Bootstrap failures by partition: {{{names}}}"),
+            ("INFO", f"Placing bootstrap failure partitions to INACTIVE: {list(partitions)}"),
+        ):  # fmt: skip
+            self._write("clustermgtd", "slurm_plugin.clustermgtd", "_enter_protected_mode", level, message)
+
     def _write(self, name: str, module: str, function: str, level: str, message: str) -> None:
         now = datetime.now(UTC)
         line = _LINE.format(

@@ -12,7 +12,7 @@ from trnctl.sandbox.machines.addresses import LOOPBACK
 from trnctl.sandbox.machines.slurm import tool
 from trnctl.sandbox.machines.slurm_conf import Site
 from trnctl.sandbox.ports import BootFailed
-from trnctl.sandbox.processes import Process, Register, end
+from trnctl.sandbox.processes import Process, Register, children, end
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 5.0
@@ -47,6 +47,14 @@ class Daemons:
         """slurmctld with what stands in etc/slurm.conf."""
         address, port = self._site.address.ip, self._site.controller_port
         self._start("slurmctld", [tool("slurmctld"), "-D", "-i"], lambda: _listens(address, port))
+
+    def kill_slurmctld(self) -> None:
+        """Let it die, as in a crash."""
+        end([self._running["slurmctld"]], patience=0)
+
+    def drop_connections(self) -> int:
+        """End every ssh connection to the head node, without a word to either side; how many there were."""
+        return len(end(children(self._running["sshd"].pid), patience=0))
 
     def restart_slurmctld(self) -> None:
         """End it and start it again; jobs and the states of nodes survive that."""

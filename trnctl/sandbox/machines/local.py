@@ -109,6 +109,7 @@ class LocalMachines:
             "/_sandbox/suspend": self._suspend,
             "/_sandbox/tool-faults": self._tool_faults,
             "/_sandbox/node-death": self._node_death,
+            "/_sandbox/cluster-faults": self._cluster_faults,
         }
 
     def _resume(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -136,6 +137,15 @@ class LocalMachines:
         names = [asked["cluster"]] if asked.get("cluster") else list(self._clusters)
         dead = [self._clusters[name].nodes.kill_one() for name in names if name in self._clusters]
         return {"nodes": [name for name in dead if name is not None]}
+
+    def _cluster_faults(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """{add: name} or {clear: true}: a fault of the head node or the fleet of each cluster, now; what it struck."""
+        clusters = list(self._clusters.values())
+        if asked.get("clear"):
+            for cluster in clusters:
+                cluster.recover()
+            return {"struck": []}
+        return {"struck": [what for cluster in clusters for what in cluster.fail(str(asked["add"]))]}
 
     def _cluster(self, asked: Mapping[str, Any]) -> Cluster:
         found = self._clusters.get(str(asked["cluster"]))

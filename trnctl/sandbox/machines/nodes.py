@@ -16,6 +16,7 @@ from trnctl.sandbox.machines.daemon_logs import DaemonLogs
 from trnctl.sandbox.machines.names import Scheduling
 from trnctl.sandbox.machines.slurm import Slurm, tool
 from trnctl.sandbox.machines.slurm_conf import Site, node_conf
+from trnctl.sandbox.neuron.hardware_faults import mend
 from trnctl.sandbox.ports import Account, NodeInstance, Refusal
 from trnctl.sandbox.processes import Process, Register, end, with_environment
 
@@ -26,6 +27,9 @@ RECOVERED = "Enabling node since insufficient capacity timeout expired"
 UNHEALTHY = "Scheduler health check failed"
 _STATIC_RETRY = 8.0  # seconds; longer than SuspendTimeout, before which slurmctld will not power up again
 _HEALTH_CHECK = 8.0  # seconds until a dead node is powered down, and until that is asked for again
+
+
+_DRAINED_LOOK = 2.0  # seconds between two looks for drained nodes
 
 
 @dataclass
@@ -69,6 +73,9 @@ class Nodes:
         self._refused: dict[str, float] = {}  # node -> when it may be tried again (monotonic)
         self._dead: set[str] = set()  # slurmd ended by itself, and slurmctld has not noticed yet
         self._down_since: dict[str, float] = {}  # dead node -> when it was seen down, or told to power down (monotonic)
+        self._next_drained = 0.0
+        self._drained_since: dict[str, float] = {}  # when it was first seen drained without a job (monotonic)
+        self._kept: set[str] = set()  # powered down soon, but not their instances
         self._next_static = 0.0
         self._spools = 0
 
@@ -104,7 +111,11 @@ class Nodes:
         for name, node in nodes.items():
             self._conf(name).unlink(missing_ok=True)
             shutil.rmtree(node.spool, ignore_errors=True)
+            mend(self.site.folder, name)
         self._tell()
+        kept = self._kept & set(gone)
+        self._kept -= kept
+        self._account.abandon(self._cluster, sorted(kept))
         self._account.terminate(self._cluster, gone)
 
     def kill_one(self) -> str | None:
@@ -120,6 +131,15 @@ class Nodes:
             nodes = {name: self._nodes[name]} if name in self._nodes else {}
         self._kill(nodes)
         return name
+
+    def abandon_one(self) -> str | None:
+        """Let Slurm lose an idle node, while its instance runs on. Its name, None when no node is idle."""
+        idle = sorted(self._slurm.nodes_in("idle") & set(self.powered()))
+        if not idle:
+            return None
+        self._kept.add(idle[-1])
+        self._slurm.update_nodes(idle[-1:], "power_down_force", "the sandbox loses sight of its instance")
+        return idle[-1]
 
     def tick(self) -> None:
         """Notice nodes that died, give refused nodes another chance when it is time, keep static nodes on."""
@@ -142,8 +162,24 @@ class Nodes:
                 # One that died before it ever answered is still awaited by slurmctld, for ResumeTimeout.
                 self._slurm.update_nodes(sorted(dead & self._slurm.nodes_in("powering_up")), "down", UNHEALTHY)
                 self._power_down_dead(dead, now)
+        with _logged():
+            self._replace_drained(now)
         if self.active and now >= self._next_static:
             self.power_up_static()
+
+    def _replace_drained(self, now: float) -> None:
+        """Power drained nodes down, whose jobs have ended: clustermgtd takes them for unhealthy, and the next job that
+        needs them gets other instances. Nodes of a stopped fleet are left alone."""
+        powered = set(self.powered())
+        if not (self.active and powered) or now < self._next_drained:
+            return
+        self._next_drained = now + _DRAINED_LOOK
+        drained = self._slurm.nodes_in("drained") & powered
+        self._drained_since = {name: self._drained_since.get(name, now) for name in drained}
+        due = sorted(name for name, since in self._drained_since.items() if now >= since + _HEALTH_CHECK)
+        if due and not self._slurm.jobs_complete():
+            self._slurm.update_nodes(due, "power_down", UNHEALTHY)
+            self._slurm.update_nodes(due, "undrain")
 
     def _power_down_dead(self, dead: set[str], now: float) -> None:
         """Let slurmctld power dead nodes down: some time after it has noticed, as clustermgtd does, which looks once a

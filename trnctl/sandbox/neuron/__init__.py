@@ -13,4 +13,5 @@ at the same moment on a small machine, so nothing here imports more than it need
     bert_training     the stand-in for the public BERT script, of bert_arguments, checkpoints, collective, pace
     stand_ins/        the files that lie where a recipe expects its source
     neuron_ls, neuron_top, neuron_monitor, fi_info, nccom_test    what people look at nodes with
+    hardware_faults, dmesg         a broken device, and what the kernel says of it
 """

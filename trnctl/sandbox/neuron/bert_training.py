@@ -25,6 +25,7 @@ from trnctl.sandbox.neuron.collective import Collective, RuntimeFailure, World, 
 from trnctl.sandbox.neuron.compiler import load, trace, tracing
 from trnctl.sandbox.neuron.emulation import NOTICE, Emulation, cluster_folder, read_emulation, this_node
 from trnctl.sandbox.neuron.graphs import number_type, read_flags, training_graphs
+from trnctl.sandbox.neuron.hardware_faults import break_device_once, sram_error
 from trnctl.sandbox.neuron.log_lines import library_line, runtime_line, show
 from trnctl.sandbox.neuron.pace import Pace, learning_rate, loss, published_rate
 
@@ -181,10 +182,13 @@ class Loop:
         return step
 
     def _strike(self, step: int, tell: Callable[[int, bool], None]) -> None:
-        """The faults of training: the last node crashes or hangs halfway."""
+        """The faults of training: the last node crashes, breaks or hangs halfway."""
         if step != self._fault_step or not self._world.is_last_node:
             return
         if self._emulation.has("training-crash"):
+            text = "Failed to allocate 1024.000MB (alignment: none, usage: tensors) on ND 3:NC 1"
+            raise RuntimeFailure(runtime_line("TDRV:dmem_alloc_internal", text))
+        if self._emulation.has("hardware-error") and self._breaks():
             text = (
                 "(FATAL-RT-UNDEFINED-STATE) encountered uncorrectable memory error on Neuron Device 3. Please "
                 "terminate or start/stop this instance to recover from bad hardware. status=1202"
@@ -194,6 +198,11 @@ class Loop:
             tell(step, False)
             while True:
                 time.sleep(3600)
+
+    def _breaks(self) -> bool:
+        """Break a device of this node, if none of the cluster has broken yet."""
+        node, cluster = this_node(self._emulation), cluster_folder()
+        return break_device_once(cluster, node.name, sram_error(3, node.name, node.instance_id))
 
     def _log(self, epoch: int, step: int) -> None:
         options = self._options
@@ -217,6 +226,8 @@ class Loop:
         if position.shard % options.shards_per_ckpt and position.step < self._end:
             return
         print("Checkpointing...", flush=True)
+        if read_emulation().has("full-disk"):
+            raise CheckpointError(f"OSError: [Errno 28] No space left on device: '{options.output_dir}'")
         step = position.step + (options.phase1_end_step if options.phase2 else 0)
         content = {"epoch": position.epoch, "files": [position.shard, *position.files]}
         for line in self._saved.save(step, content):

@@ -16,7 +16,10 @@ FAULTS = {
     "compile-failure": "one graph does not compile; neuron_parallel_compile exits with the number of failed graphs",
     "compile-failure-exit-0": "the same, but the exit code is 0, as before Neuron 2.23",
     "compile-killed": "the compiler is killed in the middle and leaves its lock in the cache",
-    "training-crash": "the last node's process ends with a Neuron runtime error halfway",
+    "training-crash": "the last node's process runs out of device memory halfway",
+    "hardware-error": "a Neuron device of the last node breaks halfway, once: the runtime, the kernel and "
+    "neuron-monitor say so",
+    "full-disk": "the shared file system is full: the next checkpoint cannot be written",
     "hung-collective": "the last node stops taking part in collectives halfway, and says nothing",
 }
 

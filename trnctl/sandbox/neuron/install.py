@@ -20,6 +20,7 @@ TOOLS = {
     "nccom-test": "nccom_test",
     "fi_info": "fi_info",
     "torchrun": "torchrun",
+    "dmesg": "dmesg",
 }
 _STAND_INS = Path(__file__).parent / "stand_ins"
 _DATA_PREFIX = "{data}/"  # how a recipe's argument names a prepared data set
