@@ -48,6 +48,7 @@ CONFINED: dict[str, tuple[str, ...]] = {
     "botocore": ("trnctl/adapters/aws", "trnctl/sandbox/"),
     "rich": ("trnctl/cli/",),
     "typer": ("trnctl/cli/",),
+    "matplotlib": ("trnctl/cli/study_pictures.py",),
     "moto": ("trnctl/sandbox/",),
     "pcluster": (),
     "click": (),
@@ -67,7 +68,7 @@ EMPTY_NAMES = ("utils", "util", "helpers", "helper", "common", "misc", "manager"
 EMPTY_ENDINGS = ("Manager", "Handler", "Helper", "Utils")
 
 # Whoever starts trnctl waits for these, so they are imported where they are used.
-HEAVY = ("asyncio", "boto3", "botocore", "jinja2", "moto", "pcluster", "rich", "urllib.request", "yaml")
+HEAVY = ("asyncio", "boto3", "botocore", "jinja2", "matplotlib", "moto", "pcluster", "rich", "urllib.request", "yaml")
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from pathlib import Path
 
 GRACE_S = 90  # which Slurm may need to end a job that is over its time limit
 LONGEST_LINE = 2000  # characters of a log line that are searched for a step
+MOST_POINTS = 100  # of the curve that results.json keeps; results are read for many runs at once
 
 
 def main(folder, words):
@@ -201,10 +202,11 @@ def steps_reached(folder, manifest):
         "final_loss": None,
         "peak_throughput": None,
         "average_throughput": None,
+        "curve": [],
     }
     pattern = re.compile(manifest.get("log_pattern") or r"(?!)")
     for log in sorted((folder / "logs" / "train").glob("node-*.log"), key=lambda path: last_number(path.name)):
-        rates = []
+        rates, curve = [], []
         with log.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 match = pattern.search(line[:LONGEST_LINE]) if line.endswith("\n") else None
@@ -215,13 +217,30 @@ def steps_reached(folder, manifest):
                 told["steps_done"] = None if step is None else int(step) + 1 - manifest.get("log_first", 1)
                 told["final_loss"] = number(found.get("loss"))
                 rates.append(number(found.get("throughput")))
+                curve.append([told["steps_done"], told["final_loss"], rates[-1]])
         rates = [rate for rate in rates if rate is not None]
         if rates:
             told["peak_throughput"] = max(rates)
             told["average_throughput"] = round(sum(rates) / len(rates), 4)
         if told["steps_done"] is not None:
+            told["curve"] = thinned(curve)
             break
     return told
+
+
+def thinned(curve):
+    """At most MOST_POINTS of [step, loss, throughput], evenly taken, the last among them. Steps that were done again
+    after a restart, because they came after the checkpoint, are told as they were done the last time."""
+    points = []
+    for point in curve:
+        if point[0] is not None:
+            while points and points[-1][0] >= point[0]:
+                points.pop()
+            points.append(point)
+    if len(points) <= MOST_POINTS:
+        return points
+    stride = (len(points) - 1) / (MOST_POINTS - 1)
+    return [points[round(index * stride)] for index in range(MOST_POINTS)]
 
 
 def checkpoints(folder, manifest):

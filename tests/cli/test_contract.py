@@ -273,6 +273,7 @@ ELSEWHERE = {
     ("resume",), ("cache", "prune"), ("cache", "unlock"),
     ("alloc",), ("ssh",), ("results",), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"),
     ("sandbox", "down"), ("init",), ("network", "create"), ("network", "delete"), ("parallel", "import"),
+    ("study", "run"), ("study", "report"),
 }  # fmt: skip
 
 

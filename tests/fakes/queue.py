@@ -155,6 +155,8 @@ class InMemoryQueue:
 
     def _state(self, run: _Run, stage: Stage) -> JobState:
         """The stage's state now, from the times and exit codes of those before it."""
+        if stage not in run.submission.stages:
+            return "completed"  # it was done when the run was resumed
         if run.submission.hold and run.cancelled is None:
             return "held" if stage == run.submission.stages[0] else "pending"
         begins = run.at
@@ -183,11 +185,9 @@ class InMemoryQueue:
         jobs = []
         for stage, job in run.jobs.items():
             state = self._state(run, stage)
-            began = run.at + timedelta(
-                seconds=sum(
-                    self.seconds.get(one, 0) for one in run.submission.stages[: run.submission.stages.index(stage)]
-                )
-            )
+            stages = run.submission.stages
+            before = stages[: stages.index(stage)] if stage in stages else ()
+            began = run.at + timedelta(seconds=sum(self.seconds.get(one, 0) for one in before))
             elapsed = int((self.clock.now() - began).total_seconds()) if state == "running" else 0
             jobs.append(
                 Job(job, run.submission.run, stage, state, reasons.get(state, ""), 1, "ubuntu", "compute1", elapsed)

@@ -94,6 +94,21 @@ def find_record(opened: OpenCluster, name: str) -> tuple[RunRecord, Mirror | Non
     return _from_either(opened, ask, remember)
 
 
+def all_records(opened: OpenCluster) -> tuple[QueuePicture, Mirror | None]:
+    """Every run that the cluster knows, with the queue's jobs, and the mirror when they are from there: then there is
+    no queue. Raises what kept the cluster from telling when there is no bucket, or nothing in it."""
+
+    def ask() -> tuple[QueuePicture, Mirror | None]:
+        return opened.queue().observe(opened.runs_folder, newest=_MOST_RUNS, tail_bytes=0), None
+
+    def remember(why: str) -> tuple[QueuePicture, Mirror | None] | None:
+        found = read(opened, newest=_MOST_RUNS, why=why)
+        picture = QueuePicture(opened.services.clock.now(), (), (), found.records)
+        return (picture, found) if found.records else None
+
+    return _from_either(opened, ask, remember)
+
+
 def _from_either(opened: OpenCluster, ask: Callable[[], Answer], remember: Callable[[str], Answer | None]) -> Answer:
     """What the cluster says, else what its bucket remembers, else the error of the first."""
     try:

@@ -33,6 +33,7 @@ from trnctl.render.job import (
 from trnctl.specs.cluster import ClusterSpec, Queue
 from trnctl.specs.instances import instance
 from trnctl.specs.prices import TABLE, Prices
+from trnctl.specs.study import Study
 from trnctl.specs.workload import Scaling, WorkloadSpec
 
 CompileWord = Literal["auto", "force", "skip"]
@@ -58,6 +59,7 @@ class Wishes:
     force: bool = False  # overrule what the plan forbids
     max_cost: float | None = None  # US dollars that all jobs of the run may cost together
     prices: Prices = TABLE
+    study: Study | None = None  # the scaling study that the run is a point of
     sbatch_args: Sequence[str] = ()
 
 
@@ -147,6 +149,7 @@ def plan_submit(
         from_run=wishes.from_run or "",
         mirror=f"s3://{spec.bucket}/{mirror_prefix(spec.name)}{run}" if spec.bucket else "",
         region=spec.region,
+        study=wishes.study,
     )
     submission = _submission(workload, layout, request, wishes)
     return SubmitPlan(

@@ -18,6 +18,7 @@ from trnctl.cli import (
     plan,
     sandbox,
     status,
+    study,
     submit,
     teardown,
     top,
@@ -42,6 +43,7 @@ app.add_typer(cluster.app, name="cluster")
 app.add_typer(workloads.app, name="workloads")
 app.add_typer(cache.app, name="cache")
 app.add_typer(parallel.app, name="parallel")
+app.add_typer(study.app, name="study")
 app.add_typer(sandbox.app, name="sandbox")
 for module in (init, doctor, plan, submit, status, why, logs, top, alloc, cost, teardown):
     module.register(app)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from trnctl.actions.runs import OpenCluster
+    from trnctl.actions.study import StudyPlan
     from trnctl.actions.submit import SubmitPlan, Wishes
     from trnctl.cli.session import Session
+    from trnctl.specs.cluster import ClusterSpec
 
 
 @dataclass(frozen=True)
@@ -32,3 +34,27 @@ def prepare(session: Session, workload: str, wishes: Wishes) -> Ready:
     facts = Facts(opened.services.mount_prefix, opened.services.notice)
     run = wishes.name or run_name(recipe.name, now)
     return Ready(plan_submit(recipe, file.cluster, wishes, run=run, now=now, facts=facts), opened)
+
+
+def prepare_study(
+    session: Session,
+    workload: str,
+    wishes: Wishes,
+    *,
+    scaling: Literal["strong", "weak"],
+    nodes: tuple[int, ...],
+    name: str | None,
+) -> tuple[StudyPlan, OpenCluster, ClusterSpec]:
+    """The plan of a study with every point judged; nothing is asked of AWS or of the cluster yet."""
+    from trnctl.actions.study import plan_study
+    from trnctl.actions.submit import Facts
+    from trnctl.cli.files import read_workload
+    from trnctl.specs.study import Study, study_name
+
+    file = session.file()
+    recipe = read_workload(workload, file)
+    opened = session.open()
+    facts = Facts(opened.services.mount_prefix, opened.services.notice)
+    study = Study(name or study_name(recipe.name, scaling), scaling, nodes)
+    plan = plan_study(recipe, file.cluster, study, wishes, now=datetime.now(UTC), facts=facts)
+    return plan, opened, file.cluster

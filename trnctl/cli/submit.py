@@ -87,12 +87,12 @@ def submit(
     wishes = Wishes(
         nodes=nodes,
         queue=queue,
-        scaling=_one_of("--scaling", scaling, _SCALINGS),
+        scaling=one_of("--scaling", scaling, _SCALINGS),
         name=name,
-        arguments=_pairs("--set", arguments),
-        environment=_pairs("--env", environment),
+        arguments=pairs("--set", arguments),
+        environment=pairs("--env", environment),
         exclude=exclude,
-        compile=_one_of("--compile", compile_, _COMPILES),
+        compile=one_of("--compile", compile_, _COMPILES),
         time_limit=time_limit,
         max_cost=max_cost,
         prices=Prices(own_prices(price or [])),
@@ -179,18 +179,19 @@ def resume(
         screens.follow_run(screen, answer.run, events, opened=opened)
 
 
-def _one_of(option: str, value: str, allowed: Mapping[str, Word]) -> Word:
+def one_of(option: str, value: str, allowed: Mapping[str, Word]) -> Word:
     """The word that is meant. UsageError names the words that are known."""
     if value not in allowed:
         raise UsageError(f"{option} {value} is not known", remedy=f"use one of {', '.join(allowed)}")
     return allowed[value]
 
 
-def _pairs(option: str, texts: list[str] | None) -> dict[str, str]:
-    pairs = {}
+def pairs(option: str, texts: list[str] | None) -> dict[str, str]:
+    """The values by key. UsageError for a text that is not KEY=VALUE."""
+    found = {}
     for text in texts or []:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise UsageError(f"{option} {text} is not KEY=VALUE", remedy=f"write it as {option} key=value")
-        pairs[key] = value
-    return pairs
+        found[key] = value
+    return found

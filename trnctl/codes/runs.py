@@ -80,4 +80,11 @@ RUNS: tuple[tuple[str, Level, str, str], ...] = (
     ("ttl-stopped", "info", "The head node has stopped the fleet, as the cluster file's ttl says.", "trnctl cluster fleet start starts it again."),
     ("ttl-waits", "warning", "The fleet's time is over, and jobs in the queue keep it.", "Cancel them, or write end_jobs: true into the ttl."),
     ("nodes-unavailable", "warning", "Nodes are down or drained.", "scontrol show node on the head node tells more."),
+    # -------------------------------------------------------------------------------------------- scaling studies
+    ("study-point-refused", "error", "A number of nodes of a scaling study is illegal or does not fit, so that none of it is submitted.", "Leave that number out, or do what the finding says."),
+    ("study-point-failed", "error", "A run of a scaling study failed; its rate is left out of the curve.", "Mend the cause, then give the same trnctl study run command again: the run goes on."),
+    ("study-not-alike", "error", "Runs of a series are of other models, batches or machines: a speed-up of one against another would mean nothing.", "Run the odd ones again with the settings of the others."),
+    ("study-mixed-settings", "warning", "Runs of a series differ in their software or arguments, so that a part of the curve may come from that.", "Run the odd ones again with one setting."),
+    ("study-one-point", "info", "One run alone tells nothing of scaling.", "Run more points."),
+    ("study-baseline", "info", "There is no run on one node: speed-up is told against the fewest nodes that there are.", "Add 1 to --nodes, if one node can hold the training."),
 )  # fmt: skip

@@ -3,6 +3,7 @@
     render("yaml", "cluster/cluster.yaml.j2", {...})     JSON scalars and flow collections
     render("bash", "job/train.sbatch.j2", {...})         shell words
     render("sbatch", "job/directives.j2", {...})         values of #SBATCH lines
+    render("html", "report/report.html.j2", {...})       text between tags, and attributes in double quotes
 
 In a bash template, `{{ value | directive }}` quotes for the #SBATCH line on which it stands. The only way around
 quoting is the filter `verbatim`; a test lists its uses. A quoted value is a whole value: `"{{ x }}"` or `a{{ x }}b`
@@ -16,16 +17,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from trnctl.render import templates
-from trnctl.render.quoting import sbatch_value, shell_words, yaml_value
+from trnctl.render.quoting import html_text, sbatch_value, shell_words, yaml_value
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-Language = Literal["yaml", "bash", "sbatch"]
+Language = Literal["yaml", "bash", "sbatch", "html"]
 _QUOTING: Mapping[Language, Callable[[object], str]] = {
     "yaml": yaml_value,
     "bash": shell_words,
     "sbatch": sbatch_value,
+    "html": html_text,
 }
 
 

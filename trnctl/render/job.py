@@ -39,6 +39,7 @@ from trnctl.render.engine import render
 from trnctl.render.shipped import CODE, travelling
 from trnctl.specs.instances import PRICE_DATE, instance
 from trnctl.specs.prices import ON_DEMAND, TABLE, Prices
+from trnctl.specs.study import Study
 from trnctl.specs.workload import Source, Value, WorkloadSpec
 
 MANIFEST_SCHEMA = 1
@@ -64,6 +65,7 @@ class JobRequest:
     and the user forced. `from_run` names the run from whose newest whole checkpoint this one starts. `mirror` is where
     the run's records are copied to (s3://BUCKET/…, '' for nowhere), in `region`. `cap` is what it may cost, at
     `prices` of nodes that are bought as `capacity` says.
+    `study` is the scaling study that it is a point of.
     """
 
     run: str
@@ -88,6 +90,7 @@ class JobRequest:
     cap: Cap | None = None
     capacity: str = ON_DEMAND
     prices: Prices = TABLE
+    study: Study | None = None
 
 
 def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
@@ -246,6 +249,7 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "capacity": request.capacity,
         "max_cost_usd": request.cap.usd if request.cap else None,
         "max_node_seconds": request.cap.node_seconds if request.cap else None,
+        **_to_compare(workload, request.study),
         "submitted_at": request.submitted_at,
         "notice": request.notice,
         "forced": list(request.overruled),
@@ -261,6 +265,16 @@ def _graphs(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dict
         "cache_why": place.why,
         "fingerprint": graphs.key,
         "fingerprint_of": dict(graphs.facts),
+    }
+
+
+def _to_compare(workload: WorkloadSpec, study: Study | None) -> dict[str, object]:
+    """What a report needs of the recipe years later: how long the whole training is, and what others have published."""
+    return {
+        "whole": {"steps": workload.steps, "sequences": workload.steps * workload.batch.global_size},
+        "published": [asdict(row) for row in workload.published],
+        "claims": [asdict(claim) for claim in workload.claims],
+        "study": study.as_json() if study is not None else None,
     }
 
 

@@ -1,7 +1,8 @@
-"""How a value is written so that YAML, bash and sbatch read back exactly that value, whatever it holds."""
+"""How a value is written so that YAML, bash, sbatch and HTML read back exactly that value, whatever it holds."""
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -100,3 +101,10 @@ def _checked(text: str) -> str:
         what = "a NUL character" if "\0" in text else "half of a surrogate pair"
         raise UsageError(f"The value {text!r} holds {what}, which no script can carry.", remedy="Remove it.")
     return text
+
+
+def html_text(value: object) -> str:
+    """Text between tags, or in an attribute in double quotes, that a browser shows as that text."""
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        raise TypeError(f"an HTML template takes texts and numbers, not {type(value).__name__}")
+    return html.escape(str(value))

@@ -1,0 +1,194 @@
+"""What `trnctl study run` shows: the plan of all points and its price, their way, and how they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trnctl.cli.output import Screen
+from trnctl.cli.progress import follow as follow_progress
+from trnctl.cli.words import duration, money, plural, rate, steps
+from trnctl.errors import Interrupted, ToolError
+
+if TYPE_CHECKING:
+    from trnctl.actions.study import PointState, StudyPlan, StudyPoint, StudyState
+    from trnctl.ports import QueuePicture
+
+_WAYS = {"submit": "submit", "resume": "goes on", "wait": "is under way", "keep": "kept: it is complete"}
+
+
+def plan(screen: Screen, study: StudyPlan, notice: str) -> None:
+    """Every point with its time and money, before anything is sent."""
+    screen.notice(notice)
+    first = study.points[0].plan
+    screen.say(
+        f"study {study.study.name}: {study.study.scaling} scaling of {study.workload.name} on {first.instance_type} "
+        f"({first.queue.name}), on {', '.join(str(point.nodes) for point in study.points)} nodes"
+    )
+    rows = [_row(point) for point in study.points]
+    head = ("NODES", "RUN", "BATCH", "STEPS", "TIME", "COST", "WHAT")
+    widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
+    for row in (head, *rows):
+        cells = (
+            cell.rjust(width) if index in {0, 3, 4, 5} else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        screen.say(f"  {'  '.join(cells)}".rstrip())
+    _total(screen, study)
+    screen.say()
+
+
+def _row(point: StudyPoint) -> tuple[str, ...]:
+    layout, guess = point.plan.layout, point.plan.estimate
+    hours = guess.hours + guess.compile_hours if guess.hours is not None else None
+    time, cost = _hours(hours), money(guess.cost_usd) if guess.cost_usd is not None else "?"
+    if point.way == "keep":
+        time, cost = "–", "–"
+    what = _WAYS[point.way]
+    return (
+        f"{point.nodes}", point.run,
+        f"{layout.micro_batch} × {layout.accumulation} × {layout.data} = {layout.global_batch:,}",
+        f"{guess.steps:,}", time, cost,
+        f"{what} ({point.state})" if point.state and point.way in {"resume", "wait"} else what,
+    )  # fmt: skip
+
+
+def _hours(hours: float | None) -> str:
+    if hours is None:
+        return "?"
+    return f"{hours:,.1f} h" if hours >= 1 else duration(hours * 3600)
+
+
+def _total(screen: Screen, study: StudyPlan) -> None:
+    """The money of what is due, with the date of the price, and a way to spend less of it."""
+    if not study.due:
+        return
+    from trnctl.specs.instances import PRICE_DATE, PRICE_REGION
+
+    unknown = "" if study.cost_is_whole else " and what is unknown"
+    price = study.due[0].plan.estimate.price_per_node_hour
+    each = f"{money(price)} a node and hour" if price else "no price is known"
+    screen.field(
+        "cost",
+        f"about {money(study.cost_usd)}{unknown} for {plural(len(study.due), 'run')} ({each}, on-demand list price of "
+        f"{PRICE_REGION}, {PRICE_DATE}; with compiling, without the head node and storage)",
+        indent="  ",
+    )
+    order = "the smallest first, all at once: Slurm runs them side by side while the queue has nodes"
+    screen.field("order", order, indent="  ")
+    name = study.steps_argument
+    if name and any(point.plan.estimate.steps >= study.workload.steps for point in study.due):
+        words = f"the rate shows after some hundred steps: --set {name}=500 makes each run that short"
+        screen.field("cheaper", words, indent="  ", style="dim")
+
+
+def question(study: StudyPlan) -> str:
+    """What is asked before money is spent."""
+    return f"Submit {plural(len(study.due), 'run')} for about {money(study.cost_usd)}?"
+
+
+def submitted(
+    screen: Screen, study: StudyPlan, answers: Iterator[tuple[StudyPoint, ToolError | None]], *, follow: bool
+) -> None:
+    """Each point as Slurm takes it, or does not."""
+    for point, error in answers:
+        if error is not None:
+            screen.say(f"! {point.run} was not submitted: {error.message} {error.remedy}", style="yellow")
+        elif follow and screen.json:
+            screen.line({"nodes": point.nodes, "run": point.run, "submitted": True, "way": point.way})
+        else:
+            screen.say(f"  {point.run} {'goes on' if point.way == 'resume' else 'submitted'}", style="dim")
+
+
+def left_alone(screen: Screen, study: StudyPlan, picture: QueuePicture) -> None:
+    """The end of a command that does not wait."""
+    from trnctl.actions.study import state_of
+
+    state = state_of(study, picture, picture.at)
+    name = study.study.name
+    words = ", ".join(f"{point.run} {point.state}" for point in state.points)
+    screen.done(_result(study, state), f"study {name}: {words}", after=f"trnctl study report {name}; trnctl status -w")
+
+
+def watch(screen: Screen, study: StudyPlan, states: Iterator[StudyState], *, follow: bool) -> StudyState:
+    """Wait to the end of all points. With `follow` every change is a line; Ctrl-C leaves the runs at work."""
+    again = _look_again(study)
+    last = _lines(screen, states, again) if follow else follow_progress(screen, states, words, again)
+    assert last is not None  # noqa: S101  # a watch looks at least once
+    return last
+
+
+def _look_again(study: StudyPlan) -> str:
+    name = study.study.name
+    return (
+        "the same command waits again (nothing is submitted twice); trnctl status -w watches; "
+        f"trnctl study report {name} shows what is there"
+    )
+
+
+def _lines(screen: Screen, states: Iterator[StudyState], again: str) -> StudyState | None:
+    last: StudyState | None = None
+    known: dict[str, PointState] = {}
+    try:
+        for state in states:
+            for point in state.points:
+                if known.get(point.run) != (shown := replace(point, step=None, throughput=None)):
+                    known[point.run] = shown
+                    _change(screen, point)
+            last = state
+    except KeyboardInterrupt:
+        raise Interrupted("you stopped watching; the work goes on", remedy=again) from None
+    return last
+
+
+def _change(screen: Screen, point: PointState) -> None:
+    if screen.json:
+        screen.line(point.as_json())
+        return
+    reason = f" ({point.reason})" if point.reason else ""
+    screen.text(f"{plural(point.nodes, 'node'):>9}  {point.stage} {point.state}{reason}")
+
+
+def words(state: StudyState) -> str:
+    """`2/5 over  4 nodes: train 12/20 9.6k seq/s, 16 nodes: pending`, in one line."""
+    over = sum(point.over for point in state.points)
+    line = f"{over}/{len(state.points)} over"
+    lead = "  "
+    for point in (point for point in state.points if not point.over):
+        how_far = (
+            f"{steps(point.step, point.steps)} {rate(point.throughput, point.unit)}" if point.step else point.state
+        )
+        word = f"{lead}{point.nodes}: {point.stage} {how_far}"
+        if len(line) + len(word) > 98:
+            return f"{line}, …"
+        line, lead = line + word, " · "
+    return line
+
+
+def over(screen: Screen, study: StudyPlan, state: StudyState, *, failed: bool, follow: bool) -> None:
+    """How the points ended, and what to do next."""
+    result = _result(study, state)
+    if screen.json:
+        (screen.line if follow else screen.data)(result)
+        return
+    done = sum(point.state == "completed" for point in state.points)
+    screen.text(f"study {study.study.name}: {done} of {plural(len(state.points), 'point')} completed")
+    for point in state.points:
+        reason = f" ({point.reason})" if point.reason else ""
+        told = f"{rate(point.throughput, point.unit)}" if point.throughput else ""
+        screen.text(f"{plural(point.nodes, 'node'):>9}  {point.state}{reason}  {told}".rstrip())
+    if not failed:
+        screen.say(f"  next: trnctl study report {study.study.name}", style="dim")
+
+
+def _result(study: StudyPlan, state: StudyState) -> dict[str, object]:
+    return {
+        "study": study.study.name,
+        "workload": study.workload.name,
+        "scaling": study.study.scaling,
+        "completed": sum(point.state == "completed" for point in state.points),
+        "points": [
+            {**point.as_json(), "way": planned.way} for point, planned in zip(state.points, study.points, strict=True)
+        ],
+    }
