@@ -47,14 +47,14 @@ def test_the_title_and_every_panel_say_that_figures_are_emulated() -> None:
     assert "bert-large: strong scaling on trn1.32xlarge — EMULATED" in told
     assert "seq/s, emulated; both axes logarithmic" in told
     assert "against 1 node, emulated" in told
-    assert "emulated; list price of 2026-07-20" in told
+    assert "emulated; on-demand list price of us-east-1, 2026-07-20" in told
     assert "measured" not in told
 
 
 def test_what_is_measured_says_so_and_what_follows_from_it_is_modelled() -> None:
     told = said(draw(study(), "svg"))
     assert "strong scaling on trn1.32xlarge — measured" in told
-    assert "modelled; list price of 2026-07-20" in told
+    assert "modelled; on-demand list price of us-east-1, 2026-07-20" in told
     assert "emulated" not in told.lower()
 
 

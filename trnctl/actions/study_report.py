@@ -29,7 +29,7 @@ class Report:
     findings: tuple[Finding, ...] = ()
     claims: tuple[Claim, ...] = ()
     emulated: str = ""
-    price_date: str = ""
+    price_source: str = ""
     epoch: float | None = None
 
     @property
@@ -63,7 +63,7 @@ class Report:
                 }
                 for claim, point in self.judged_claims() if point.hours
             ],
-            "definitions": dict(DEFINITIONS), "price_date": self.price_date, "epoch_sequences": self.epoch,
+            "definitions": dict(DEFINITIONS), "price_source": self.price_source, "epoch_sequences": self.epoch,
             "findings": [finding.as_json() for finding in self.findings],
         }  # fmt: skip
 
@@ -203,7 +203,7 @@ def _report(
         findings=tuple(findings),
         claims=tuple(claims_of(newest)),
         emulated=str(newest.get("notice") or "emulated") if emulated else "",
-        price_date=max((trial.price_date for trial in shown), default=""),
+        price_source="; ".join(dict.fromkeys(trial.price_source for trial in shown if trial.price_source)),
         epoch=look.epoch,
     )
 

@@ -11,6 +11,7 @@ from trnctl.cli.submit import (
     Arguments,
     Environment,
     Force,
+    PriceOf,
     QueueName,
     ScalingWord,
     SkipPrepare,
@@ -40,6 +41,7 @@ def run(
     environment: Environment = None,
     queue: QueueName = None,
     time_limit: TimeLimit = None,
+    price: PriceOf = None,
     skip_prepare: SkipPrepare = False,
     force: Force = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
@@ -50,8 +52,10 @@ def run(
     from trnctl.actions import study as actions
     from trnctl.actions.submit import Wishes
     from trnctl.cli import study_screens as screens
+    from trnctl.cli.cost_screens import own_prices
     from trnctl.cli.output import Screen
     from trnctl.cli.planning import prepare_study
+    from trnctl.specs.prices import Prices
 
     session: Session = context.obj
     wishes = Wishes(
@@ -59,6 +63,7 @@ def run(
         arguments=pairs("--set", arguments),
         environment=pairs("--env", environment),
         time_limit=time_limit,
+        prices=Prices(own_prices(price or [])),
         skip_prepare=skip_prepare,
         force=force,
     )

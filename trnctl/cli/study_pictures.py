@@ -243,7 +243,7 @@ def _titled(axes: Any, title: str, words: str) -> None:
 def _cost_words(report: Report) -> str:
     points = [point for series in report.series for point in series.counted]
     grounds = " and ".join(sorted({point.cost.basis for point in points if point.cost})) or report.basis
-    return f"{grounds}; list price of {report.price_date}" if report.price_date else grounds
+    return f"{grounds}; {report.price_source}" if report.price_source else grounds
 
 
 def subtitle(report: Report) -> str:

@@ -64,15 +64,13 @@ def _total(screen: Screen, study: StudyPlan) -> None:
     """The money of what is due, with the date of the price, and a way to spend less of it."""
     if not study.due:
         return
-    from trnctl.specs.instances import PRICE_DATE, PRICE_REGION
-
     unknown = "" if study.cost_is_whole else " and what is unknown"
-    price = study.due[0].plan.estimate.price_per_node_hour
-    each = f"{money(price)} a node and hour" if price else "no price is known"
+    guess = study.due[0].plan.estimate
+    each = f"{money(guess.price_per_node_hour)} a node and hour, " if guess.price_per_node_hour else ""
     screen.field(
         "cost",
-        f"about {money(study.cost_usd)}{unknown} for {plural(len(study.due), 'run')} ({each}, on-demand list price of "
-        f"{PRICE_REGION}, {PRICE_DATE}; with compiling, without the head node and storage)",
+        f"about {money(study.cost_usd)}{unknown} for {plural(len(study.due), 'run')} ({each}{guess.price_source}; "
+        "with compiling, without the head node and storage)",
         indent="  ",
     )
     order = "the smallest first, all at once: Slurm runs them side by side while the queue has nodes"

@@ -25,6 +25,7 @@ class Estimate:
     cost_usd: float | None
     price_per_node_hour: float | None
     basis: str
+    price_source: str = ""  # whose price it is, and of when
 
 
 def estimate(
@@ -58,6 +59,7 @@ def estimate(
         cost_usd=cost,
         price_per_node_hour=price,
         basis=f"{basis}; {priced}",
+        price_source=priced,
     )
 
 

@@ -78,7 +78,7 @@ class Trial:
     whole_sequences: int | None = None
     sequences_per_unit: float | None = 1.0  # 1 for seq/s, 1/sequence for tokens a second, None for other units
     price: float | None = None
-    price_date: str = ""
+    price_source: str = ""
     submitted_at: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)
 

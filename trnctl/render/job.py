@@ -246,6 +246,7 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         },
         "price_per_node_hour_usd": expected.price_per_node_hour,
         "price_date": PRICE_DATE,
+        "price_source": expected.price_source,
         "capacity": request.capacity,
         "max_cost_usd": request.cap.usd if request.cap else None,
         "max_node_seconds": request.cap.node_seconds if request.cap else None,
