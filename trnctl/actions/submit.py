@@ -115,11 +115,7 @@ def plan_submit(
     admitted = admit(propose(workload, instance_type, nodes, wishes.scaling), force=wishes.force)
     layout = admitted.layout
     check_queue(layout, queue, instance_type)
-    if not _RUN_NAME.fullmatch(run):
-        raise UsageError(
-            f"{run!r} cannot name a run: it becomes a folder and a job name",
-            remedy="use at most 63 small letters, digits, dots, hyphens and underscores, a letter or digit first",
-        )
+    _check_name(run)
     compiles = wishes.compile != "skip" and workload.compile != "none"
     guess = estimate(
         workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles, prices=wishes.prices,
@@ -165,6 +161,14 @@ def plan_submit(
         (*_experimental(workload), *doubts),
         request.mirror,
     )
+
+
+def _check_name(run: str) -> None:
+    if not _RUN_NAME.fullmatch(run):
+        raise UsageError(
+            f"{run!r} cannot name a run: it becomes a folder and a job name",
+            remedy="use at most 63 small letters, digits, dots, hyphens and underscores, a letter or digit first",
+        )
 
 
 def _cap(wishes: Wishes, guess: Estimate, layout: Layout, instance_type: str, queue: Queue) -> Cap | None:

@@ -30,7 +30,7 @@ from trnctl.errors import UsageError
 from trnctl.plan.arguments import Filled, checkpoint_steps, fill_in
 from trnctl.plan.cap import Cap
 from trnctl.plan.compile_cache import VARIABLE, CachePlace, cache_place
-from trnctl.plan.estimate import estimate
+from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.fingerprint import FLAGS, Fingerprint, fingerprint, retrying
 from trnctl.plan.layout import Layout
 from trnctl.ports import File, Stage
@@ -244,16 +244,23 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
             "cost_usd": expected.cost_usd,
             "basis": expected.basis,
         },
+        **_money(expected, request),
+        **_to_compare(workload, request.study),
+        "submitted_at": request.submitted_at,
+        "notice": request.notice,
+        "forced": list(request.overruled),
+    }
+
+
+def _money(expected: Estimate, request: JobRequest) -> dict[str, object]:
+    """What a node costs, by whose word, and what the run may cost."""
+    return {
         "price_per_node_hour_usd": expected.price_per_node_hour,
         "price_date": PRICE_DATE,
         "price_source": expected.price_source,
         "capacity": request.capacity,
         "max_cost_usd": request.cap.usd if request.cap else None,
         "max_node_seconds": request.cap.node_seconds if request.cap else None,
-        **_to_compare(workload, request.study),
-        "submitted_at": request.submitted_at,
-        "notice": request.notice,
-        "forced": list(request.overruled),
     }
 
 
