@@ -27,9 +27,13 @@ class LocalShell:
     """Runs commands as child processes, each in a process group of its own.
 
     `environ` is their whole environment (None = a copy of this process's); `path`, when given, replaces its PATH.
+    `grace` is how many seconds a command has, whose stream is closed, between being asked to end and being ended.
     """
 
-    def __init__(self, environ: Mapping[str, str] | None = None, path: str | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, path: str | None = None, *, grace: float = _GRACE
+    ) -> None:
+        self._grace = grace
         self._environ = dict(os.environ if environ is None else environ)
         if path is not None:
             self._environ["PATH"] = path
@@ -58,7 +62,7 @@ class LocalShell:
                     yield line.decode("utf-8", "replace").rstrip("\r\n")
                 process.wait()
             finally:
-                _end_group(process)
+                _end_group(process, self._grace)
                 process.stdout.close()
             completed = Completed(tuple(argv), process.returncode, "", _text(err))
         if completed.returncode != 0:
@@ -147,13 +151,13 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> bool:
     return expired.is_set()
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _end_group(process: subprocess.Popen[bytes], grace: float = _GRACE) -> None:
     """End a command that still runs, with its children; one that ended by itself is left as it is."""
     if process.poll() is not None:
         return
     _signal(process, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(_GRACE)
+        process.wait(grace)
     _signal(process, signal.SIGKILL)
     process.wait()
 

@@ -16,6 +16,7 @@ from trnctl.cli import (
     network,
     parallel,
     plan,
+    run_local,
     sandbox,
     status,
     study,
@@ -45,7 +46,7 @@ app.add_typer(cache.app, name="cache")
 app.add_typer(parallel.app, name="parallel")
 app.add_typer(study.app, name="study")
 app.add_typer(sandbox.app, name="sandbox")
-for module in (init, doctor, plan, submit, status, why, logs, top, alloc, cost, teardown):
+for module in (init, doctor, plan, run_local, submit, status, why, logs, top, alloc, cost, teardown):
     module.register(app)
 
 

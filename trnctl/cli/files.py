@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from trnctl.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trnctl.ports import File
     from trnctl.specs.cluster import ClusterFile
     from trnctl.specs.parallelism import Parallelism
     from trnctl.specs.workload import WorkloadSpec
@@ -43,6 +46,25 @@ def write_new(path: str, text: str) -> None:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}", remedy="name another with --output-file FILE"
         ) from error
+
+
+def write_files(folder: Path, files: Iterable[File]) -> None:
+    """Write a run's files below a folder. UsageError when that cannot be."""
+    try:
+        for file in files:
+            target = folder / file.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(file.text, encoding="utf-8")
+            target.chmod(0o755 if file.executable else 0o644)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be written to: {error.strerror}", remedy="name another folder with --write DIR"
+        ) from error
+
+
+def newest(folder: Path, pattern: str) -> str:
+    """The last path that a pattern finds in a folder, by name; '' without one."""
+    return max(map(str, folder.glob(pattern)), default="")
 
 
 def local_keys() -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from trnctl.cli.files import write_files
 from trnctl.cli.folding import folded
 from trnctl.cli.output import Screen
 from trnctl.cli.words import duration, money, plural
@@ -26,7 +27,7 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     """The layout, the compile stage, the time and the money, before anything is sent."""
     layout, guess = plan.layout, plan.estimate
     screen.notice(notice)
-    degrees = [f"{word} {getattr(layout, word)}" for word in ("tensor", "pipeline", "context")]
+    degrees = [f"{word} {getattr(layout, word)}" for word in ("tensor", "pipeline", "context", "shard")]
     split = ", ".join(words for words in degrees if not words.endswith(" 1"))
     screen.say(
         f"{plan.workload.name} on {layout.nodes} × {plan.instance_type} ({plan.queue.name}) — "
@@ -78,11 +79,7 @@ def _compile_words(plan: SubmitPlan) -> str:
 def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
     """Everything that would be written and run; with a folder, written there instead of printed."""
     if folder is not None:
-        for file in plan.submission.files:
-            target = Path(folder) / file.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(file.text, encoding="utf-8")
-            target.chmod(0o755 if file.executable else 0o644)
+        write_files(Path(folder), plan.submission.files)
     _doubts(screen, plan)
     if screen.json:
         screen.data(
