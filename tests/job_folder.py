@@ -129,6 +129,7 @@ def make_job_folder(
     sdk: str = "2.31.1",
     mirror: str = "",
     cap: Cap | None = None,
+    check: bool = False,
 ) -> JobFolder:
     """Render bert-large, or another workload, for two nodes below `mount`, with its code and its tools in place."""
     spec = workload or recipe()
@@ -138,8 +139,9 @@ def make_job_folder(
         folder=str(folder), mount=str(mount), environment=dict(environment or {}), arguments=dict(arguments or {}),
         notice=notice,
     )  # fmt: skip
-    asked = replace(asked, sdk=sdk, cap=cap, mirror=mirror)
+    asked = replace(asked, sdk=sdk, cap=cap, mirror=mirror, check=check)
     for file in documents(spec, layout(2, workload=spec), asked):
+        (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
         (folder / file.name).write_text(file.text)
     code = Path(code_folder(str(mount), spec.source))
     code.mkdir(parents=True)

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trnctl.errors import ToolError, UsageError
-from trnctl.ports import Allocator, CompileCache, HeadEvidence, Instance, JobQueue, LoadMonitor, Services, Shell
+from trnctl.ports import (
+    Allocator,
+    CompileCache,
+    HeadEvidence,
+    Instance,
+    JobQueue,
+    LoadMonitor,
+    NodeHealth,
+    Services,
+    Shell,
+)
 
 if TYPE_CHECKING:
     from trnctl.adapters.ssh_shell import SshOptions
@@ -138,6 +148,13 @@ class SshDoor:
         from trnctl.render.agent import agent
 
         return AgentCache(self.shell(head), agent())
+
+    def health(self, head: Instance) -> NodeHealth:
+        """The health of its nodes, through the same agent."""
+        from trnctl.adapters.node_health import AgentHealth
+        from trnctl.render.agent import agent
+
+        return AgentHealth(self.shell(head), agent())
 
     def evidence(self, head: Instance) -> HeadEvidence:
         """What it has written down, through a script of its own."""

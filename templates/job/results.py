@@ -8,6 +8,8 @@ Runs on a stage's first node, from the run's folder, where run.json lies beside 
     results.py close STAGE [EPOCH] the job is over and wrote no end: its attempt ended then (seconds since 1970), else
                                    when its logs were last written
     results.py budget              print for how many minutes this attempt may run, of a run with a cap on its cost
+    results.py unfit STAGE [stop]  its nodes did not pass their check, so that this attempt is none without progress;
+                                   with `stop` the stage ends
     results.py checkpoint          print the newest whole checkpoint, of this run or of the one that it starts from
     results.py                     write results.json
 
@@ -49,6 +51,8 @@ def main(folder, words):
         return
     if verb == "end":
         end(folder, words[1], int(words[2]), "warned" in words[3:])
+    if verb == "unfit":
+        unfit(folder, words[1], "stop" in words[2:])
     if verb == "close":
         attempts = attempts_of(folder, words[1])
         close(folder, words[1], attempts, float(words[2]) if words[2:] else None)
@@ -81,6 +85,18 @@ def close(folder, stage, attempts, ended=None):
         attempts[-1]["ended"] = max(told, attempts[-1]["started"])
 
 
+def unfit(folder, stage, stops):
+    """Note which nodes did not pass the check that the stage began with."""
+    found = read_json(folder / "health" / stage / "health.json", {})
+    attempts = attempts_of(folder, stage)
+    if attempts:
+        attempts[-1]["unfit"] = found.get("failed", [])
+        if stops:
+            nodes = ", ".join(found.get("failed", [])) or "its nodes"
+            attempts[-1]["refused"] = f"{nodes} did not pass the check: health/{stage}/health.json tells more"
+        write_json(folder / "logs" / stage / "attempts.json", attempts)
+
+
 def too_often(manifest, stage, attempts, attempt):
     """Why a job may not start again: it has too often, or gets no further. A job that a person submits counts anew."""
     bounds = manifest.get("restarts") or {}
@@ -88,7 +104,7 @@ def too_often(manifest, stage, attempts, attempt):
     if bounds.get("most") is not None and len(own) > bounds["most"]:
         return "it has started again {} times, which is the most that run.json allows".format(bounds["most"])
     idle = bounds.get("without_progress") if stage == "train" else None
-    since = [one for one in own if one.get("checkpoint") == attempt["checkpoint"]]
+    since = [one for one in own if one.get("checkpoint") == attempt["checkpoint"] and "unfit" not in one]
     if idle is not None and len(since) > idle:
         start = "from {}".format(attempt["checkpoint"]) if attempt["checkpoint"] else "from its beginning"
         return f"it has started {len(since)} times {start} and reached no checkpoint after it"

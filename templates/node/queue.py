@@ -3,11 +3,11 @@
 It is sent with each call and leaves nothing installed. Standard library only, Python 3.6 and newer, Slurm 22.05 and
 newer; it never asks sacct, because ParallelCluster keeps no accounting without a database.
 
-    python3 -c BOOT VERB < text     VERB is submit, resume, observe, cancel, follow, top, look, unlock or prune; after
-                                    this script, and the modules that it imports, comes the request, JSON
+    python3 -c BOOT VERB < text     VERB is a key of VERBS; after this script, and the modules that it imports,
+                                    comes the request, JSON
 
 Every line of its own starts with `trnctl `, then JSON, so that what a login script prints does no harm. All verbs
-answer one line, {"ok": ...} or {"error": {"kind", "message", "said"}}; follow and top write events before it.
+answer one line, {"ok": ...} or {"error": {"kind", "message", "said"}}; follow, top and check write events before it.
 
 A run's folder, which it shares with the job scripts:
 
@@ -30,6 +30,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import check
 import tend
 from folder import Refused, listed, log_node, now, read_json, run_folder, runs_folders, safe, tail, write_json
 from follow import OVER, emit, follow
@@ -211,6 +212,7 @@ def tended(verb):
 
 VERBS = {"submit": submit, "resume": resume, "observe": observe, "cancel": cancel, "follow": follow, "top": top}
 VERBS.update({verb: tended(verb) for verb in ("look", "unlock", "prune")})
+VERBS.update(check=check.check, drain=check.drain)
 
 
 def main(verb, text):

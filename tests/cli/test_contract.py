@@ -270,7 +270,7 @@ LINES: dict[tuple[str, ...], list[str]] = {("logs",): ["spoken"]}
 # `ssh` and `alloc` hand the streams over; others end what this module needs, or need more than it has: their JSON is
 # read where they are tested.
 ELSEWHERE = {
-    ("resume",), ("run-local",), ("cache", "prune"), ("cache", "unlock"),
+    ("health",), ("resume",), ("run-local",), ("cache", "prune"), ("cache", "unlock"),
     ("alloc",), ("ssh",), ("results",), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"),
     ("sandbox", "down"), ("init",), ("network", "create"), ("network", "delete"), ("parallel", "import"),
     ("study", "run"), ("study", "report"),

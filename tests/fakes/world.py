@@ -8,6 +8,7 @@ from tests.fakes.account import InMemoryCloud, InMemoryProvisioner
 from tests.fakes.cache import InMemoryCache
 from tests.fakes.clock import HandWoundClock
 from tests.fakes.evidence import InMemoryEvidence
+from tests.fakes.health import InMemoryHealth
 from tests.fakes.holdings import InMemoryAccount
 from tests.fakes.monitor import InMemoryMonitor
 from tests.fakes.queue import InMemoryQueue
@@ -20,6 +21,7 @@ from trnctl.ports import (
     Instance,
     JobQueue,
     LoadMonitor,
+    NodeHealth,
     Services,
     Shell,
 )
@@ -35,6 +37,7 @@ class InMemoryHead:
     evidence_behind: HeadEvidence
     monitor_behind: LoadMonitor
     allocator_behind: Allocator
+    health_behind: NodeHealth
     asked: list[Instance] = field(default_factory=list)
 
     def shell(self, head: Instance) -> Shell:
@@ -67,6 +70,11 @@ class InMemoryHead:
         self.asked.append(head)
         return self.allocator_behind
 
+    def health(self, head: Instance) -> NodeHealth:
+        """The health of the nodes behind it."""
+        self.asked.append(head)
+        return self.health_behind
+
 
 class InMemoryAllocator:
     """Notes what is asked for; the shell on the first node ends with `code`."""
@@ -96,7 +104,10 @@ class World:
         self.evidence = InMemoryEvidence()
         self.monitor = InMemoryMonitor(self.clock)
         self.allocator = InMemoryAllocator()
-        self.head = InMemoryHead(self.queue, self.head_shell, self.cache, self.evidence, self.monitor, self.allocator)
+        self.health = InMemoryHealth()
+        self.head = InMemoryHead(
+            self.queue, self.head_shell, self.cache, self.evidence, self.monitor, self.allocator, self.health
+        )
         self._mount_prefix, self._notice = mount_prefix, notice
 
     def services(self) -> Services:

@@ -12,6 +12,7 @@ import pytest
 from trnctl.codes import CODES, ROWS, explained
 
 PACKAGE = Path(__file__).parents[2] / "trnctl"
+TEMPLATES = PACKAGE.parent / "templates"  # scripts that travel to nodes give codes as well
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 # Whose first argument is a code; `finding` of the layout rules has its rule's number before it.
 FIRST = {"Finding", "problem", "Wrong", "matching", "Rule", "say", "Form", "_matching", "Verdict", "_problem"}
@@ -57,7 +58,7 @@ def test_every_code_that_is_used_stands_in_the_table() -> None:
 def test_no_code_stands_in_the_table_that_nothing_uses() -> None:
     literals = {
         node.value
-        for path in PACKAGE.rglob("*.py")
+        for path in (*PACKAGE.rglob("*.py"), *TEMPLATES.rglob("*.py"))
         if "/codes/" not in path.as_posix()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)

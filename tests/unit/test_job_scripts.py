@@ -427,6 +427,57 @@ def test_records_that_cannot_be_copied_to_the_bucket_fail_no_run(tmp_path: Path)
     assert job.record("ended/train.json")["exit_code"] == 0
 
 
+@pytest.fixture
+def checked(tmp_path: Path) -> JobFolder:
+    """A run whose jobs first look at their nodes; what health.py would find is what UNFIT says."""
+    made = make_job_folder(tmp_path, check=True)
+    found = {"failed": ["n-2"]}
+    (made.folder / "health.py").write_text(
+        "import json, os, pathlib, sys\n"
+        f"pathlib.Path(sys.argv[1], 'health.json').write_text(json.dumps({found!r}))\n"
+        "print('looked', *sys.argv[2:])\n"
+        "sys.exit(int(os.environ['UNFIT']))\n"
+    )
+    return made
+
+
+def test_nodes_that_pass_their_check_train(checked: JobFolder) -> None:
+    code, said = checked.run("train", STAND_IN=STEPS, UNFIT="0")
+    assert code == 0, said
+    assert "looked drain" in said
+    assert checked.record("results.json")["steps_done"] == 3
+    expect = checked.record("health/train/expect.json")
+    assert (expect["devices"], expect["collectives"], expect["links"]) == (16, True, True)
+    assert checked.record("health/compile/expect.json")["collectives"] is False
+
+
+def test_a_job_whose_node_fails_its_check_waits_for_another(checked: JobFolder) -> None:
+    code, said = checked.run("train", STAND_IN=STEPS, UNFIT="6")
+    assert (code, "the job waits for other nodes" in said) == (75, True), said
+    assert (checked.mount / "seen.json.requeued").read_text() == "requeue 7\n"
+    assert not (checked.mount / "seen.json").exists(), "nothing is started on nodes that fail"
+    (attempt,) = json.loads((checked.folder / "logs/train/attempts.json").read_text())
+    assert (attempt["unfit"], attempt["exit_code"]) == (["n-2"], 75)
+
+
+def test_a_check_that_no_other_node_would_pass_ends_the_stage_with_the_reason(checked: JobFolder) -> None:
+    code, said = checked.run("train", STAND_IN=STEPS, UNFIT="7")
+    assert (code, "the job does not go on" in said) == (76, True), said
+    assert not (checked.mount / "seen.json.requeued").exists()
+    assert checked.record("ended/train.json")["reason"].startswith(
+        "n-2 did not pass the check: health/train/health.json"
+    )
+
+
+def test_starts_that_a_check_ended_are_none_without_progress(checked: JobFolder) -> None:
+    for _ in range(4):
+        assert checked.run("train", UNFIT="6")[0] == 75
+    assert checked.run("train", STAND_IN=STEPS, UNFIT="0")[0] == 0
+    for _ in range(2):
+        code, said = checked.run("train", UNFIT="6")
+    assert (code, "which is the most that run.json allows" in said) == (75, True), said
+
+
 HOSTILE = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=30) | st.sampled_from(
     ["$(touch HACKED)", "`touch HACKED`", "a'b\"c", "two\nlines", "\n#SBATCH --uid=0", "'; touch HACKED; '", "\\", "-n",
      "$HOME", "*", "~", "{steps}", "  ", "!!", "\r", "\x1b[31m", "é€😀", "&&", "a=b", "EOF", "${arguments[@]}"]

@@ -211,3 +211,11 @@ def test_the_scripts_that_copy_records_are_judged_too() -> None:
     for stage in ("compile", "train"):
         assert judged(found[f"{stage}.sbatch"].text) == ""
     assert json.loads(found["run.json"].text)["mirror"] == "s3://demo/trnctl/ultra1/runs/r"
+
+
+def test_the_scripts_that_check_nodes_are_judged_too() -> None:
+    found = files(asked=replace(request(), check=True))
+    assert {"health.py", "judge_health.py", "node_health.py", "health/compile/expect.json"} <= set(found)
+    for stage in ("compile", "train"):
+        assert judged(found[f"{stage}.sbatch"].text) == ""
+    assert not {"health.py", "health/train/expect.json"} & set(files())

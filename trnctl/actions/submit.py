@@ -60,6 +60,7 @@ class Wishes:
     max_cost: float | None = None  # US dollars that all jobs of the run may cost together
     prices: Prices = TABLE
     study: Study | None = None  # the scaling study that the run is a point of
+    check: bool = False  # look at the nodes before each stage, and drain those that fail
     sbatch_args: Sequence[str] = ()
 
 
@@ -78,6 +79,7 @@ class SubmitPlan:
     cap: Cap | None = None
     findings: tuple[Finding, ...] = ()  # warnings: what is doubtful about the cluster's software, and the recipe's own
     mirror: str = ""  # where the run's records are copied to; '' where the cluster has no bucket
+    check: bool = False
 
     @property
     def run(self) -> str:
@@ -146,6 +148,8 @@ def plan_submit(
         mirror=f"s3://{spec.bucket}/{mirror_prefix(spec.name)}{run}" if spec.bucket else "",
         region=spec.region,
         study=wishes.study,
+        check=wishes.check,
+        efa=all(one.efa is not False for one in queue.compute_resources if one.instance_type == instance_type),
     )
     submission = _submission(workload, layout, request, wishes)
     return SubmitPlan(
@@ -160,6 +164,7 @@ def plan_submit(
         cap,
         (*_experimental(workload), *doubts),
         request.mirror,
+        request.check,
     )
 
 

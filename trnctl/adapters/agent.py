@@ -117,6 +117,7 @@ _REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
     ),
     "never": (RefusedError, "Submit it: trnctl submit."),
     "no-checkpoint": (RefusedError, "Look at what it has: trnctl results RUN; or start from the beginning."),
+    "no-nodes": (RefusedError, "trnctl health -N 1 starts a node and looks at it; trnctl status shows them all."),
     "busy": (ToolError, "Wait for the other one, then run the command again: it will not submit twice."),
 }
 

@@ -11,6 +11,7 @@ from trnctl.cli import (
     cluster,
     cost,
     doctor,
+    health,
     init,
     logs,
     network,
@@ -46,7 +47,7 @@ app.add_typer(cache.app, name="cache")
 app.add_typer(parallel.app, name="parallel")
 app.add_typer(study.app, name="study")
 app.add_typer(sandbox.app, name="sandbox")
-for module in (init, doctor, plan, run_local, submit, status, why, logs, top, alloc, cost, teardown):
+for module in (init, doctor, plan, run_local, submit, status, health, why, logs, top, alloc, cost, teardown):
     module.register(app)
 
 

@@ -18,7 +18,7 @@ from trnctl.findings import Finding, by_severity
 WIDTH = 100
 NAME_WIDTH = 12
 LEVEL_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
-_MARKS = {"error": "✗", "warning": "!", "info": "·"}
+MARKS = {"error": "✗", "warning": "!", "info": "·"}
 
 
 class Screen:
@@ -128,7 +128,7 @@ def finding_line(finding: Finding) -> Text:
     line = Text()
     if finding.place:
         line.append(f"{finding.place}  ")
-    line.append(f"{_MARKS[finding.level]} {finding.level}", style=LEVEL_STYLES[finding.level])
+    line.append(f"{MARKS[finding.level]} {finding.level}", style=LEVEL_STYLES[finding.level])
     line.append(f"  {finding.code}  ")
     line.append(f"{finding.path}: {finding.message}" if finding.path else finding.message)
     if finding.remedy:

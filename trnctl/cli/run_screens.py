@@ -45,6 +45,9 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     if not plan.risk.on_signal:
         screen.field("! at risk", f"a stop loses {plan.risk.words()}", indent="  ", style="yellow")
     _doubts(screen, plan)
+    if plan.check:
+        words = "each job first looks at its nodes; one that fails is drained, and the job waits for another"
+        screen.field("check", words, indent="  ")
     if not plan.mirror:
         words = "its results lie on the cluster's file system alone: the cluster file names no bucket to copy them to"
         screen.field("! records", words, indent="  ", style="yellow")

@@ -39,6 +39,9 @@ PriceOf = Annotated[
 Hold = Annotated[bool, typer.Option("--hold", help="Submit the jobs held.")]
 SkipPrepare = Annotated[bool, typer.Option("--skip-prepare", help="Do not look for the code and the data first.")]
 Force = Annotated[bool, typer.Option("--force", help="Submit what the plan forbids; run.json says what was overruled.")]
+Check = Annotated[
+    bool, typer.Option("--check", help="Each job first looks at its nodes (trnctl health) and drains what fails.")
+]
 Follow = Annotated[bool, typer.Option("-f", "--follow", help="Follow the run to its end.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be written and run; no cluster.")]
 WriteTo = Annotated[str | None, typer.Option("--write", metavar="DIR", help="With --dry-run: write it there.")]
@@ -71,6 +74,7 @@ def submit(
     hold: Hold = False,
     skip_prepare: SkipPrepare = False,
     force: Force = False,
+    check: Check = False,
     follow: Follow = False,
     dry_run: DryRun = False,
     write: WriteTo = None,
@@ -100,6 +104,7 @@ def submit(
         hold=hold,
         skip_prepare=skip_prepare,
         force=force,
+        check=check,
         sbatch_args=session.rest or (),
     )
     screen = Screen(session)

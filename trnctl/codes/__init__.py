@@ -14,6 +14,7 @@ from trnctl.codes.account import ACCOUNT
 from trnctl.codes.clusters import CLUSTERS
 from trnctl.codes.files import FILES
 from trnctl.codes.machine import MACHINE
+from trnctl.codes.nodes import NODES
 from trnctl.codes.runs import RUNS
 from trnctl.codes.storage import STORAGE
 from trnctl.findings import Level
@@ -32,7 +33,7 @@ class Code:
     remedy: str
 
 
-ROWS: tuple[Code, ...] = tuple(Code(*row) for row in (*FILES, *CLUSTERS, *STORAGE, *ACCOUNT, *MACHINE, *RUNS))
+ROWS: tuple[Code, ...] = tuple(Code(*row) for row in (*FILES, *CLUSTERS, *STORAGE, *ACCOUNT, *MACHINE, *RUNS, *NODES))
 CODES: Mapping[str, Code] = {row.code: row for row in ROWS}
 
 

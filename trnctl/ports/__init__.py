@@ -20,6 +20,7 @@ from trnctl.ports.allocation import Allocation, Allocator
 from trnctl.ports.cache import CacheEntry, CachePicture, CacheWish, Compile, CompileCache, Lock, Pruned, Unlocked
 from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack, StoredObject
 from trnctl.ports.evidence import Gathered, HeadEvidence, SavedText
+from trnctl.ports.health import CheckProgress, Drained, HealthCheck, HealthReport, Link, NodeFinding, NodeHealth
 from trnctl.ports.ledger import FleetLedger
 from trnctl.ports.monitor import JobLoad, LoadMonitor, LoadPicture, NodeLoad
 from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
@@ -55,6 +56,7 @@ __all__ = [
     "CachePicture",
     "CacheWish",
     "Change",
+    "CheckProgress",
     "Clock",
     "Cloud",
     "ClusterSummary",
@@ -62,6 +64,7 @@ __all__ = [
     "Compile",
     "CompileCache",
     "Completed",
+    "Drained",
     "File",
     "FileSystem",
     "Fleet",
@@ -70,6 +73,8 @@ __all__ = [
     "Gathered",
     "HeadDoor",
     "HeadEvidence",
+    "HealthCheck",
+    "HealthReport",
     "Identity",
     "Instance",
     "Job",
@@ -77,13 +82,16 @@ __all__ = [
     "JobQueue",
     "JobState",
     "KeyPair",
+    "Link",
     "LoadMonitor",
     "LoadPicture",
     "Lock",
     "LogLine",
     "Need",
     "NetworkStack",
+    "NodeFinding",
     "NodeGroup",
+    "NodeHealth",
     "NodeLoad",
     "Observed",
     "Phase",

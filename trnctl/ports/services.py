@@ -11,6 +11,7 @@ from trnctl.ports.allocation import Allocator
 from trnctl.ports.cache import CompileCache
 from trnctl.ports.cloud import Cloud, Instance
 from trnctl.ports.evidence import HeadEvidence
+from trnctl.ports.health import NodeHealth
 from trnctl.ports.monitor import LoadMonitor
 from trnctl.ports.provisioner import Provisioner
 from trnctl.ports.queue import JobQueue
@@ -67,3 +68,6 @@ class HeadDoor(Protocol):
 
     def allocator(self, head: Instance) -> Allocator:
         """Nodes of its queues for a person at a terminal."""
+
+    def health(self, head: Instance) -> NodeHealth:
+        """The health of the nodes behind it."""

@@ -8,6 +8,7 @@ The run's folder on shared storage, as the job scripts, the head node's agent an
     results.py gate.py          sum up the run; judge the compile stage
     blame.py                    names the nodes whose hardware has failed
     mirror.py s3.py             copy the small records to the cluster's bucket
+    health.py health/STAGE/     with submit --check: look at the nodes before they work; what they found
     submitted.json              the job ids, written by whoever submits
     cache.py                    what the jobs know of the compile cache
     compile.log train.log       the batch scripts' own words
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -36,6 +37,7 @@ from trnctl.plan.layout import Layout
 from trnctl.ports import File, Stage
 from trnctl.render import templates
 from trnctl.render.engine import render
+from trnctl.render.health import check_files, expected, scripts
 from trnctl.render.shipped import CODE, travelling
 from trnctl.specs.instances import PRICE_DATE, instance
 from trnctl.specs.prices import ON_DEMAND, TABLE, Prices
@@ -65,7 +67,8 @@ class JobRequest:
     and the user forced. `from_run` names the run from whose newest whole checkpoint this one starts. `mirror` is where
     the run's records are copied to (s3://BUCKET/…, '' for nowhere), in `region`. `cap` is what it may cost, at
     `prices` of nodes that are bought as `capacity` says.
-    `study` is the scaling study that it is a point of.
+    `study` is the scaling study that it is a point of. With `check` each job first looks at its nodes; `efa` is whether
+    the queue has it on.
     """
 
     run: str
@@ -91,6 +94,8 @@ class JobRequest:
     capacity: str = ON_DEMAND
     prices: Prices = TABLE
     study: Study | None = None
+    check: bool = False
+    efa: bool = True
 
 
 def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
@@ -123,8 +128,18 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
         *speaks_s3,
         *travelling(workload, layout, request.instance_type),
         File("blame.py", templates.read("job/blame.py")),
+        *(_checks(stages, request) if request.check else ()),
         File("results.py", templates.read("job/results.py")),
     )
+
+
+def _checks(stages: Iterable[Stage], request: JobRequest) -> Iterator[File]:
+    """What the jobs need to look at their nodes. The compilers meet no other node, so that their job measures none."""
+    yield from scripts()
+    for stage in stages:
+        disks = ["/", "/tmp", request.mount]  # noqa: S108  only looked at
+        expect = expected(request.instance_type, disks, sdk=request.sdk, efa=request.efa, collectives=stage == "train")
+        yield from check_files(expect, f"health/{stage}")
 
 
 def without_compile(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
@@ -320,6 +335,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "guards_cache": workload.compile != "none" and "://" not in place.url,
             "fewer_compilers": max(1, facts.host_gib // _GIB_PER_COMPILER // 4) if facts is not None else 1,
             "mirrors": bool(request.mirror),
+            "check": request.check,
             "environment": list(environment.items()),
             "reserved_ports": ",".join(map(str, workload.reserved_ports)),
             "master_port": workload.master_port,

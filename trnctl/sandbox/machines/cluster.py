@@ -18,7 +18,7 @@ from trnctl.sandbox.machines.addresses import Ports, own_address
 from trnctl.sandbox.machines.daemon_logs import DaemonLogs
 from trnctl.sandbox.machines.daemons import Daemons
 from trnctl.sandbox.machines.head_timer import HeadTimer, script_of
-from trnctl.sandbox.machines.names import Scheduling, login_user, scheduling
+from trnctl.sandbox.machines.names import Scheduling, ephemeral_mounts, login_user, scheduling
 from trnctl.sandbox.machines.nodes import Nodes
 from trnctl.sandbox.machines.slurm import SYSTEM_PATH, Slurm, tool
 from trnctl.sandbox.machines.slurm_conf import Site, ignored_settings, slurm_conf
@@ -262,6 +262,8 @@ class Cluster:
             if link.is_dir() and not link.is_symlink():
                 link.rmdir()  # root/home, which a file system is mounted on
             link.symlink_to(content, target_is_directory=True)
+        for directory in ephemeral_mounts(self.boot.config):  # each node's own on AWS; here all nodes share it
+            (self.folder / "root" / directory.lstrip("/")).mkdir(parents=True, exist_ok=True)
 
     def _write_programs(self) -> None:
         environment = self._environment()
@@ -283,6 +285,11 @@ class Cluster:
         config = ssh.sshd_config(keys, environment, port=self._ssh_port, shadow=ssh.own_shadow())
         (self.folder / "etc" / "sshd_config").write_text(config)
         self._write_hops()
+
+    @property
+    def _struck(self) -> str:
+        """The node that faults of a single node strike: the second, which any job on two nodes gets."""
+        return next((name for name in self._scheduling.nodes() if name.endswith("-2")), "")
 
     @property
     def _head_name(self) -> str:
@@ -310,6 +317,7 @@ class Cluster:
                     "instance_types": self._scheduling.instance_types(),
                     "instance_ids": {each.name: each.instance_id for each in instances},
                     "faults": self._faults,
+                    "struck": self._struck,
                 },
                 indent=1,
             ),

@@ -111,6 +111,14 @@ class Scheduling:
         }
 
 
+def ephemeral_mounts(config: Mapping[str, Any]) -> set[str]:
+    """Where the queues' nodes have their own disks."""
+    queues = (config.get("Scheduling") or {}).get("SlurmQueues") or []
+    settings = [(queue.get("ComputeSettings") or {}).get("LocalStorage") or {} for queue in queues]
+    found = {(one.get("EphemeralVolume") or {}).get("MountDir") for one in settings}
+    return {str(directory) for directory in found if directory}
+
+
 def scheduling(config: Mapping[str, Any]) -> Scheduling:
     """Read the Scheduling section. BootFailed when it is not one of Slurm that ParallelCluster would have accepted."""
     try:

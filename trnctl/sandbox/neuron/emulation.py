@@ -21,6 +21,10 @@ FAULTS = {
     "neuron-monitor say so",
     "full-disk": "the shared file system is full: the next checkpoint cannot be written",
     "hung-collective": "the last node stops taking part in collectives halfway, and says nothing",
+    "missing-device": "one node, the second of the first queue, has lost a Neuron device",
+    "slow-link": "that node is slow in all-reduces with other nodes",
+    "hung-link": "an all-reduce with that node never ends",
+    "old-driver": "that node has the driver of an older Neuron release",
 }
 
 
@@ -31,6 +35,7 @@ class Emulation(NamedTuple):
     published pace. `compile_seconds`: seconds to compile one graph. `steps_per_shard`: how long an emulated data
     shard lasts; the public script checkpoints at their ends. `neuron_sdk` decides versions and flags of the tools.
     `instance_types`: node name without its trailing number -> instance type; `instance_ids`: node name -> id.
+    `struck`: the node that faults of a single node strike.
     """
 
     steps: int = 20
@@ -41,6 +46,11 @@ class Emulation(NamedTuple):
     instance_types: Mapping[str, str] = {}
     instance_ids: Mapping[str, str] = {}
     faults: frozenset[str] = frozenset()
+    struck: str = ""
+
+    def strikes(self, fault: str, *nodes: str) -> bool:
+        """Whether a fault of a single node is switched on, and one of these is that node."""
+        return fault in self.faults and self.struck in nodes
 
     def has(self, fault: str) -> bool:
         """Whether a fault, a key of FAULTS, is switched on."""

@@ -21,6 +21,8 @@ TOOLS = {
     "fi_info": "fi_info",
     "torchrun": "torchrun",
     "dmesg": "dmesg",
+    "dpkg-query": "dpkg_query",
+    "modinfo": "modinfo",
 }
 _STAND_INS = Path(__file__).parent / "stand_ins"
 _DATA_PREFIX = "{data}/"  # how a recipe's argument names a prepared data set

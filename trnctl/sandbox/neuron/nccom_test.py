@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ _UNITS = {"kb": 1024, "mb": 1024**2, "gb": 1024**3, "k": 1024, "m": 1024**2, "g"
 _ROW = "{:>13}    {:>12}    {:>6}    {:>12}    {:>11}    {:>11}"
 # The guide's samples: 2 ranks of one node, 58 µs and 52.83 GB/s at 1 GiB; 64 ranks of two trn1, 520 µs, 47.09 GB/s.
 _INSIDE, _BETWEEN = (58.0, 52.83), (520.0, 47.09)
+_SLOW = 0.4  # the share of its bandwidth that a slow link has left
 
 
 def size(text: str) -> int:
@@ -46,9 +48,10 @@ def sizes(smallest: int, largest: int, factor: float | None, step: int | None) -
         current = following
 
 
-def result(bytes_: int, options: argparse.Namespace) -> dict[str, float | int | str]:
+def result(bytes_: int, options: argparse.Namespace, share_left: float = 1.0) -> dict[str, float | int | str]:
     """One line of the table, with the keys of the tool's JSON report; bandwidths in GiB/s."""
     latency, bandwidth = _BETWEEN if options.nnodes > 1 else _INSIDE
+    bandwidth *= share_left
     ranks = options.nworkers
     share = 1.0 if options.operation in _POINT_TO_POINT else _OPERATIONS[options.operation] * (ranks - 1) / ranks
     microseconds = round(latency + bytes_ * share / (bandwidth * 1024**3) * 1e6, 2)
@@ -102,15 +105,19 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str]) -> int:
     """Print the table; 1 when this node could not run so many workers."""
     options = _parse(argv)
-    node = this_node(read_emulation())
+    emulation = read_emulation()
+    node = this_node(emulation)
     print(f"nccom-test: {NOTICE}: no figure here is measured", file=sys.stderr)
     kit = hardware(node.instance_type)
     if kit is None or (problem := check_workers(options.nworkers // options.nnodes, node.instance_type)):
         print(problem if kit else "Neuron DKMS Driver is not running!", file=sys.stderr)
         print("1 errors found - test failed")
         return 1
+    while emulation.strikes("hung-link", *options.hosts):
+        time.sleep(1)  # the peer takes no part, and nobody says so
+    left = _SLOW if emulation.strikes("slow-link", *options.hosts) else 1.0
     results = [
-        result(each, options)
+        result(each, options, left)
         for each in sizes(options.minbytes, options.maxbytes, options.stepfactor, options.stepbytes)
     ]
     print(table(results))

@@ -1,0 +1,77 @@
+"""Nodes are looked at before they work: one that fails is told of, drained, and left out by the run that asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.trnctl_runner import SIXTEEN, Trnctl, sandbox
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+STRUCK = "compute1-dy-i1-2"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Trnctl]:
+    """A cluster whose four first nodes are up."""
+    with sandbox(SIXTEEN, "--steps", "2") as trnctl:
+        trnctl("cluster", "create", "-y", timeout=120)
+        refused = trnctl("health", code=3)
+        assert "trnctl health -N 1 starts a node" in refused.talk
+        well = trnctl("health", "-N", "4", timeout=120)
+        assert "at most 14m20s once they are there, $20.54 at most" in well.talk
+        words = " ".join(well.out.split())
+        assert "4 nodes: 16 Neuron devices; 8 EFA devices" in words
+        assert "52.8 GB/s emulated, judged against the median of the nodes" in words
+        assert "46.5 GB/s emulated, judged against the fastest pair; published: 47.09" in words
+        yield trnctl
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [("missing-device", "node-devices"), ("slow-link", "node-link"), ("old-driver", "node-software")]
+)
+def test_a_node_that_fails_is_told_of_and_left_as_it_is_unless_told(cluster: Trnctl, fault: str, code: str) -> None:
+    cluster("sandbox", "fault", fault)
+    try:
+        told = cluster.json("health", code=6)
+    finally:
+        cluster("sandbox", "fault", "clear")
+    assert [(one["code"], one["node"]) for one in told["findings"]] == [(code, STRUCK)]
+    assert (told["failed"], told["drained"]) == ([STRUCK], [])
+    assert {one["state"] for one in told["nodes"] if one["node"] != STRUCK} == {"well"}
+    assert "drained" not in cluster.json("status")["nodes"]
+
+
+def test_a_collective_that_hangs_is_ended_and_its_node_drained(cluster: Trnctl) -> None:
+    cluster("sandbox", "fault", "hung-link")
+    try:
+        ended = cluster("health", "--patience", "2", "--drain", "-y", code=6)
+    finally:
+        cluster("sandbox", "fault", "clear")
+    assert f"{STRUCK} node-link-hung: its all-reduce with compute1-dy-i1-1 did not end in 2 s" in " ".join(
+        ended.out.split()
+    )
+    assert f"drained     {STRUCK}" in ended.out
+    (alert,) = cluster.json("status")["alerts"]
+    assert "trnctl health: node-link-hung" in alert["message"]
+    after = cluster.json("health", "--no-collectives")
+    assert list(after["not_had"]) == [STRUCK]
+    cluster.slurm("scontrol", "update", f"nodename={STRUCK}", "state=resume")
+
+
+def test_a_run_that_asked_for_the_check_goes_on_without_the_node_that_fails(cluster: Trnctl) -> None:
+    cluster("sandbox", "fault", "missing-device")
+    try:
+        ended = cluster("submit", "bert-large", "-N", "4", "--check", "--name", "checked", "-f", timeout=180)
+    finally:
+        cluster("sandbox", "fault", "clear")
+    assert "each job first looks at its nodes" in ended.talk
+    results = cluster.json("results", "checked")
+    assert (results["complete"], results["restarts"]) == (True, 1)
+    assert STRUCK not in cluster.slurm("scontrol", "show", "hostnames", results["node_list"]).split()
+    (alert,) = cluster.json("status")["alerts"]
+    assert "trnctl health: node-devices: neuron-ls sees 15 Neuron devices of 16" in alert["message"]
+    (told,) = [one for one in cluster.json("why", "checked")["findings"] if one["code"] == "node-failed-check"]
+    assert f"Node {STRUCK} did not pass the check before the run: neuron-ls sees 15" in told["message"]
