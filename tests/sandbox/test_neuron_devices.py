@@ -16,7 +16,9 @@ import pytest
 
 from tests.sandbox.neuron_cluster import SECONDS, NeuronCluster
 from trnctl.sandbox.neuron.devices import connected
+from trnctl.sandbox.neuron.packages import packages
 from trnctl.sandbox.neuron.running import Training, holding_cores
+from trnctl.specs.sdk_rows import ROWS
 
 # The torus of trn1.32xlarge as Neuron's documentation prints it.
 DOCUMENTED_LINKS = {
@@ -236,3 +238,41 @@ def test_neuron_top_without_a_terminal_shows_one_screen(cluster: NeuronCluster) 
     assert len(percents) == 32
     assert all(float(percent) > 80 for percent in percents)
     assert f"[{os.getpid()}] step 3  python3 train.py" in done.stdout
+
+
+def test_the_packages_of_a_node_are_those_that_nodes_are_given() -> None:
+    for release in ROWS:
+        newest = release.version in {"2.28.0", "2.29.1", "2.30.0", "2.31.1", "2.32.0", "2.33.0"}
+        if newest:
+            given = (release.driver, release.runtime, release.collectives, release.tools)
+            assert tuple(packages(release.version).values()) == given, release.version
+
+
+def test_packages_and_driver_are_told_as_the_real_tools_do(cluster: NeuronCluster) -> None:
+    asked = ("dpkg-query", "-W", "-f", r"${Package} ${Version}\n", "aws-neuronx-dkms", "aws-neuronx-tools")
+    assert cluster.run(*asked).stdout == "aws-neuronx-dkms 2.29.0.0\naws-neuronx-tools 2.31.15.0\n"
+    assert cluster.run("modinfo", "-F", "version", "neuron").stdout == "2.29.0.0\n"
+    head = cluster.run(*asked, node="head")
+    assert (head.returncode, head.stdout) == (1, "")
+    assert cluster.run("modinfo", "-F", "version", "neuron", node="head").returncode == 1
+    assert cluster.run("dpkg-query", "-W", "-f", "${Package}", "coreutils").stdout == "coreutils"
+
+
+def test_faults_of_one_node_strike_that_node_alone(cluster: NeuronCluster) -> None:
+    def bandwidth(*hosts: str) -> float:
+        done = cluster.run(
+            "nccom-test", "-r", "64", "-N", "2", "-b", "1gb", "-e", "1gb", "-d", "fp32", "allr", "--hosts", *hosts
+        )
+        return float(done.stdout.rpartition("Avg bus bandwidth:")[2].removesuffix("GB/s\n"))
+
+    cluster.emulate(faults=["missing-device", "slow-link", "old-driver"], struck="q-dy-i1-2")
+    counts = [len(json.loads(cluster.run("neuron-ls", "-j", node=f"q-dy-i1-{n}").stdout)) for n in (1, 2)]
+    assert counts == [16, 15]
+    drivers = [cluster.run("modinfo", "-F", "version", "neuron", node=f"q-dy-i1-{n}").stdout for n in (1, 2)]
+    assert drivers == ["2.29.0.0\n", "2.26.5.0\n"]
+    assert bandwidth("q-dy-i1-1", "q-dy-i1-2") < 0.5 * bandwidth("q-dy-i1-1", "q-dy-i1-3")
+    cluster.emulate(faults=["hung-link"], struck="q-dy-i1-2")
+    with cluster.start("nccom-test", "-r", "64", "-N", "2", "allr", "--hosts", "q-dy-i1-1", "q-dy-i1-2") as hung:
+        with pytest.raises(subprocess.TimeoutExpired):
+            hung.wait(2)
+        hung.kill()

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from trnctl.sandbox.neuron.emulation import read_emulation, this_node
+from trnctl.sandbox.neuron.emulation import NOTICE, read_emulation, this_node
 from trnctl.sandbox.neuron.packages import packages
 from trnctl.sandbox.neuron.program import start
 
@@ -15,6 +15,9 @@ _REAL = "/usr/bin/dpkg-query"
 
 def main(argv: Sequence[str]) -> int:
     """`-W -f FORMAT PACKAGE…` with ${Package} and ${Version}; 1 when one is not installed, as on a head node."""
+    if "-h" in argv:
+        print(f"dpkg-query: what it tells of Neuron is {NOTICE}; the rest is {_REAL}'s.")
+        return 0
     names = [word for word in argv if word.startswith("aws-neuronx-")]
     if not names or "-W" not in argv or "-f" not in argv:
         os.execv(_REAL, [_REAL, *argv])  # noqa: S606  the program that this one stands before
