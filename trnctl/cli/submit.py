@@ -107,16 +107,14 @@ def submit(
         check=check,
         sbatch_args=session.rest or (),
     )
-    screen = Screen(session)
+    screen, ready = Screen(session), prepare(session, workload, wishes)
     if dry_run or write:
-        screens.dry_run(screen, prepare(session, workload, wishes).plan, write)
+        screens.dry_run(screen, ready.plan, write)
         return
-    ready = prepare(session, workload, wishes)
     screens.submit_plan(screen, ready.plan, ready.opened.services.notice)
-    slurm = ready.opened.queue()
+    opened, run, slurm = ready.opened, ready.plan.run, ready.opened.queue()
     screens.submitted(screen, ready.plan, send(ready.plan, slurm), follow=follow)
     if follow:
-        run, opened = ready.plan.run, ready.opened
         screens.follow_run(screen, run, slurm.follow(run, opened.runs_folder), opened=opened)
 
 
