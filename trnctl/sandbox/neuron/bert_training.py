@@ -8,7 +8,6 @@ without data. Each start does the few steps that emulation.json names, and says 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import re
 import sys
@@ -17,24 +16,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from trnctl.sandbox.neuron import checkpoints, running
+from trnctl.sandbox.neuron import checkpoints
 from trnctl.sandbox.neuron.bert_arguments import parse
-from trnctl.sandbox.neuron.cache import open_cache
-from trnctl.sandbox.neuron.checkpoints import CheckpointError, CheckpointFolder
-from trnctl.sandbox.neuron.collective import Collective, RuntimeFailure, World, world
-from trnctl.sandbox.neuron.compiler import load, trace, tracing
-from trnctl.sandbox.neuron.emulation import NOTICE, Emulation, cluster_folder, read_emulation, this_node
-from trnctl.sandbox.neuron.graphs import number_type, read_flags, training_graphs
-from trnctl.sandbox.neuron.hardware_faults import break_device_once, sram_error
-from trnctl.sandbox.neuron.log_lines import library_line, runtime_line, show
+from trnctl.sandbox.neuron.checkpoints import CheckpointFolder
+from trnctl.sandbox.neuron.collective import Collective, World, world
+from trnctl.sandbox.neuron.compiler import tracing
+from trnctl.sandbox.neuron.emulation import NOTICE, Emulation, read_emulation
+from trnctl.sandbox.neuron.graphs import number_type
 from trnctl.sandbox.neuron.pace import Pace, learning_rate, loss, published_rate
+from trnctl.sandbox.neuron.training import (
+    COMPILE_PATIENCE,
+    ScriptError,
+    cores_of,
+    exit_code,
+    meet_graphs,
+    strike,
+)
 
 _SCRIPT_FLAGS = "--model-type=transformer"  # the script adds it to NEURON_CC_FLAGS
-_COMPILE_PATIENCE = 7 * 24 * 3600.0  # seconds; ranks wait for one that compiles "forever", as Neuron's guide says
-
-
-class ScriptError(Exception):
-    """The script ends here with exit code 1; the text is its own."""
 
 
 class Position(NamedTuple):
@@ -81,11 +80,8 @@ def start(options: argparse.Namespace, whole: World) -> Position:
     return Position(step, epoch, files or fresh, index)
 
 
-def meet_graphs(options: argparse.Namespace, whole: World, emulation: Emulation) -> None:
+def graphs(options: argparse.Namespace, whole: World, emulation: Emulation) -> None:
     """Trace the training's graphs, or take them from the cache, or compile them. Raises ScriptError."""
-    flags = read_flags(f"{os.environ.get('NEURON_CC_FLAGS', '')} {_SCRIPT_FLAGS}")
-    cache = open_cache(flags, emulation.neuron_sdk)
-    show(library_line("NEURON_CACHE", f"Compile cache path: {cache.url}"))
     facts = {
         "micro batch": options.batch_size,
         "sequence": sequence(options),
@@ -95,11 +91,7 @@ def meet_graphs(options: argparse.Namespace, whole: World, emulation: Emulation)
         "debug": options.debug,
         "gradient norm": options.print_grad_norm,
     }
-    for graph in training_graphs(options.grad_accum_usteps, facts):
-        if tracing():
-            trace(cache, graph, flags, show)
-        elif not load(cache, graph, flags, emulation, show):
-            raise ScriptError("RuntimeError: RunNeuronCCImpl: error condition error != 0: neuronx-cc failed with 70")
+    meet_graphs(options.grad_accum_usteps, facts, emulation, flags=_SCRIPT_FLAGS)
 
 
 def sequence(options: argparse.Namespace) -> int:
@@ -139,8 +131,8 @@ class Loop:
         while position.step < self._end:
             self.show_shard(position)
             if position is self._begin:
-                meet_graphs(self._options, self._world, self._emulation)
-                self._collective.meet("graphs", _COMPILE_PATIENCE)
+                graphs(self._options, self._world, self._emulation)
+                self._collective.meet("graphs", COMPILE_PATIENCE)
             step = self._train_shard(position, tell)
             position = position._replace(step=step, shard=position.shard + 1)
             if self._world.is_root:
@@ -173,36 +165,13 @@ class Loop:
         while step < min(self._end, position.step + self._emulation.steps_per_shard):
             self._pace.sleep()
             step += 1
-            self._strike(step, tell)
+            strike(step, self._fault_step, self._world, self._emulation, tell)
             self._collective.meet(f"step-{step}")
             self._rate = self._pace.throughput()
             tell(step, True)
             if self._world.is_root:
                 self._log(position.epoch, step)
         return step
-
-    def _strike(self, step: int, tell: Callable[[int, bool], None]) -> None:
-        """The faults of training: the last node crashes, breaks or hangs halfway."""
-        if step != self._fault_step or not self._world.is_last_node:
-            return
-        if self._emulation.has("training-crash"):
-            text = "Failed to allocate 1024.000MB (alignment: none, usage: tensors) on ND 3:NC 1"
-            raise RuntimeFailure(runtime_line("TDRV:dmem_alloc_internal", text))
-        if self._emulation.has("hardware-error") and self._breaks():
-            text = (
-                "(FATAL-RT-UNDEFINED-STATE) encountered uncorrectable memory error on Neuron Device 3. Please "
-                "terminate or start/stop this instance to recover from bad hardware. status=1202"
-            )
-            raise RuntimeFailure(runtime_line("TDRV:exec_consume_infer_status_notifications", text))
-        if self._emulation.has("hung-collective"):
-            tell(step, False)
-            while True:
-                time.sleep(3600)
-
-    def _breaks(self) -> bool:
-        """Break a device of this node, if none of the cluster has broken yet."""
-        node, cluster = this_node(self._emulation), cluster_folder()
-        return break_device_once(cluster, node.name, sram_error(3, node.name, node.instance_id))
 
     def _log(self, epoch: int, step: int) -> None:
         options = self._options
@@ -243,24 +212,13 @@ def train(options: argparse.Namespace) -> None:
     loop = Loop(options, whole, emulation, begin := start(options, whole))
     if tracing():
         loop.show_shard(begin)
-        meet_graphs(options, whole, emulation)
+        graphs(options, whole, emulation)
         return
-    node, cluster = this_node(emulation).name, cluster_folder()
-    if running.trainings(cluster, node):
-        text = f"NeuronCore(s) not available - Requested:{whole.local} Available:0"
-        raise RuntimeFailure(runtime_line("NRT:nrt_allocate_neuron_cores", text))
-    command = " ".join(["python3", *sys.argv])
-    tag = os.environ.get("NEURON_PROCESS_TAG", "")
-    own = running.Training(os.getpid(), command, whole.local, tag, running.now())
-    with running.holding_cores(cluster, node, own) as tell:
-        loop.run(lambda step, busy: tell(own._replace(step=step, busy=busy)))
+    with cores_of(whole, emulation) as tell:
+        loop.run(tell)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the script; the exit code is Python's for a script that raised: 1."""
-    try:
-        train(parse(argv))
-    except (ScriptError, CheckpointError, RuntimeFailure) as problem:
-        print(problem, file=sys.stderr, flush=True)
-        return 1
-    return 0
+    options = parse(argv)
+    return exit_code(lambda: train(options))

@@ -36,7 +36,7 @@ class CheckpointFolder:
     def save(self, step: int, content: dict[str, Any]) -> list[str]:
         """Write ckpt_<step>.pt; the lines that the public script prints about it."""
         path = self._folder / f"ckpt_{step}.pt"
-        _write(path, {**content, "step": step, "note": NOTICE})
+        write_archive(path, {**content, "step": step, "note": NOTICE})
         lines = ["Checkpointing done..."]
         self._written.append(path)
         if 0 <= self._keep < len(self._written):
@@ -90,7 +90,8 @@ def load(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{text} ({path})") from problem
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def write_archive(path: Path, content: dict[str, Any]) -> None:
+    """Write a file as torch.save does, in pieces, so that a kill can hit it."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as parts:
         parts.writestr(f"{path.stem}/data.json", json.dumps(content))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from trnctl.render.job import code_folder
 from trnctl.render.templates import names, read
 from trnctl.sandbox.neuron.emulation import CLUSTER_VARIABLE, NOTICE
+from trnctl.sandbox.neuron.llm_scripts import SCRIPTS
 from trnctl.specs.workload_loading import load_workload
 
 _PACKAGE = "trnctl.sandbox.neuron"
@@ -26,6 +28,7 @@ TOOLS = {
 }
 _STAND_INS = Path(__file__).parent / "stand_ins"
 _DATA_PREFIX = "{data}/"  # how a recipe's argument names a prepared data set
+_CONFIG = re.compile(r"^[\w.]+_config_\w+$")  # how a recipe names the folder of a model's configuration
 _SHARDS = 1024  # as many as the recipe of the public tutorial makes
 _SHARD_NAME = "wikicorpus_en_training_{}.hdf5"
 
@@ -54,15 +57,35 @@ def install_source(root: Path, mount: str) -> None:
             continue
         script = Path(code_folder(f"{root}{mount}", recipe.source)) / recipe.script
         script.parent.mkdir(parents=True, exist_ok=True)
-        stand_in = _STAND_INS / Path(recipe.script).name
-        text = (stand_in if stand_in.is_file() else _STAND_INS / "none.py").read_text(encoding="utf-8")
-        script.write_text(text, encoding="utf-8")
-        for value in recipe.arguments.values():
-            if isinstance(value, str) and value.startswith(_DATA_PREFIX):
-                _place_shards(shared / "data" / value.removeprefix(_DATA_PREFIX))
+        script.write_text(_stand_in(script.name).read_text(encoding="utf-8"), encoding="utf-8")
+        for value in map(str, {**recipe.arguments, **recipe.overrides}.values()):
+            if value.startswith(_DATA_PREFIX):
+                _place_data(shared / "data" / value.removeprefix(_DATA_PREFIX))
+            elif _CONFIG.search(value):
+                _place_config(script.parent / value / "config.json")
 
 
-def _place_shards(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def _stand_in(script: str) -> Path:
+    """The file that takes a script's place; one that refuses, where there is none."""
+    if script in SCRIPTS:
+        return _STAND_INS / "llm.py"
+    own = _STAND_INS / script
+    return own if own.is_file() else _STAND_INS / "none.py"
+
+
+def _place_data(path: Path) -> None:
+    """Empty placeholders: shards for BERT, a saved data set for the others, a model's configuration."""
+    if path.suffix == ".json":
+        _place_config(path)
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    if "hdf5" not in path.name:
+        (path / "dataset_info.json").write_text("{}", encoding="utf-8")
+        return
     for number in range(_SHARDS):
-        (folder / _SHARD_NAME.format(number)).touch()
+        (path / _SHARD_NAME.format(number)).touch()
+
+
+def _place_config(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}", encoding="utf-8")

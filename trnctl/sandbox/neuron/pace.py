@@ -13,6 +13,7 @@ _ONE_NODE, _STRONG_16, _WEAK_16 = 3826.61, 24518.47, 57407.92
 _ONE_NODE_PHASE_2 = 495.5  # sequences of 512; AWS's tutorial of 2022
 _WORKERS = 32  # a node's, in all of these
 _ONE_NODE_SEQUENCES = 512  # a worker's share of a global batch at one node: 16 x 32
+_NODE_FLOPS, _UTILISATION = 3.04e15, 0.25  # of a trn1.32xlarge, dense bf16; about what AWS's benchmark pages imply
 _LOSS_START, _LOSS_END = 11.2, 1.4  # AWS's tutorial: 11.2 at the start, about 1.4 after 28,125 steps
 
 
@@ -30,6 +31,12 @@ def published_rate(nodes: int, sequences_per_worker: int, sequence: int, *, work
     share = math.log(sequences_per_worker * nodes / _ONE_NODE_SEQUENCES) / math.log(nodes)
     share = min(1.0, max(0.0, share))  # 0 = the batch of one node, divided; 1 = a whole one on each node
     return float(rate * nodes ** (strong + share * (weak - strong)))
+
+
+def modelled_rate(billions: float, sequence: int, nodes: int) -> float:
+    """Sequences a second of a language model: a quarter of the nodes' bf16 peak at six operations a parameter and
+    token. A rule of thumb, ours and not published; every instance type is taken for a trn1.32xlarge."""
+    return _UTILISATION * _NODE_FLOPS * nodes / (6 * billions * 1e9 * sequence)
 
 
 class Pace:

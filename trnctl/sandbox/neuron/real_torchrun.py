@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from trnctl.sandbox.neuron.emulation import cluster_folder
-from trnctl.specs.instances import instance
 
 _LOOPBACK = "127.0.0.1"
 _JOIN_SECONDS = 120.0  # of a machine that has other things to do
@@ -28,6 +27,8 @@ MISSING = "torchrun: PyTorch is not installed where the sandbox runs: pip instal
 
 def runs_here(instance_type: str) -> bool:
     """Whether what such a node would do can really be done on this machine."""
+    from trnctl.specs.instances import instance  # dataclasses would slow down the start of every tool
+
     facts = instance(instance_type)
     return facts is not None and facts.kind == "cpu"
 
