@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from trnctl.sandbox.neuron import checkpoints
 from trnctl.sandbox.neuron.bert_arguments import parse
-from trnctl.sandbox.neuron.checkpoints import CheckpointFolder
+from trnctl.sandbox.neuron.checkpoints import CheckpointError, CheckpointFolder
 from trnctl.sandbox.neuron.collective import Collective, World, world
 from trnctl.sandbox.neuron.compiler import tracing
 from trnctl.sandbox.neuron.emulation import NOTICE, Emulation, read_emulation

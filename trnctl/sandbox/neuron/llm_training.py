@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from trnctl.sandbox.neuron.checkpoints import CheckpointError, write_archive
 from trnctl.sandbox.neuron.collective import Collective, World, world
 from trnctl.sandbox.neuron.compiler import tracing
 from trnctl.sandbox.neuron.emulation import NOTICE, Emulation, read_emulation
@@ -79,8 +80,6 @@ def save(training: Training, step: int) -> None:
     if training.saves == "at the end":
         path = Path(training.saves_to) / "tp_rank_00_pp_rank_00" / "checkpoint.pt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        from trnctl.sandbox.neuron.checkpoints import write_archive
-
         write_archive(path, {"global_step": step, "note": NOTICE})
         return
     folder = Path(training.saves_to) / training.tag.format(step=step, samples=f"{step * training.batch:.1f}")
@@ -120,6 +119,8 @@ class Loop:
             if self._training.prints(self._world) and step % self._training.interval == 0:
                 print(self._training.line(step, loss(step, _SEED), rate), flush=True)
             if self._saves(step):
+                if self._emulation.has("full-disk"):
+                    raise CheckpointError(f"OSError: [Errno 28] No space left on device: '{self._training.saves_to}'")
                 save(self._training, step)
         self._collective.meet("finished")
         self._announce("stopped")
