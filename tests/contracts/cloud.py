@@ -44,6 +44,22 @@ class CloudContract:
         assert bench.cloud.file_systems("nobody") == []
         assert [resource for resource in bench.cloud.leftovers("nobody") if resource.id] == []
 
+    def test_a_mark_stays_on_an_instance_until_it_is_taken_off(self, bench: CloudBench) -> None:
+        bench.has_cluster("demo")
+        head = bench.cloud.observe("demo").head
+        assert head is not None
+        assert head.marks == {}
+        for value in ("once", "again"):
+            bench.cloud.mark(head.id, "update", value)
+            seen = bench.cloud.observe("demo").head
+            assert seen is not None
+            assert seen.marks == {"update": value}
+        for _ in range(2):
+            bench.cloud.mark(head.id, "update", None)
+            seen = bench.cloud.observe("demo").head
+            assert seen is not None
+            assert seen.marks == {}
+
     def test_observe(self, bench: CloudBench) -> None:
         bench.has_cluster("demo")
         observed = bench.cloud.observe("demo")

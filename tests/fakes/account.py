@@ -158,6 +158,15 @@ class InMemoryCloud:
         """The kinds that leftovers looks for."""
         return ("instances", "volumes", "file systems")
 
+    def mark(self, instance: str, name: str, value: str | None) -> None:
+        """A tag on one of the instances."""
+        self._guard()
+        for living in self._instances.values():
+            for at, one in enumerate(living):
+                if one.id == instance:
+                    kept = {key: text for key, text in one.marks.items() if key != name}
+                    living[at] = replace(one, marks=kept if value is None else {**kept, name: value})
+
     def put_objects(self, bucket: str, objects: Mapping[str, str]) -> None:
         """Into `buckets`, which tests fill with those that are there."""
         self._guard()
@@ -226,8 +235,9 @@ def head_node(state: str = "running", *, public_ip: str = "198.51.100.7") -> Ins
 class InMemoryProvisioner:
     """Makes clusters in an InMemoryCloud. They take `create_s`, `update_s` and `delete_s` seconds of its clock.
 
-    Tests set what it says: `findings` of every check, `changes` of an update, `create_fails` or `delete_fails` with
-    the reason of the resource that failed.
+    Tests set what it says: `findings` of every check, `changes` of an update, `stopped_for` what is forbidden while the
+    fleet runs, `create_fails`, `update_fails` or `delete_fails` with the reason of the resource that failed,
+    `refuses_update` an error that an update meets.
     """
 
     def __init__(self, cloud: InMemoryCloud, *, create_s: float = 600, update_s: float = 300, delete_s: float = 400):
@@ -235,8 +245,9 @@ class InMemoryProvisioner:
         self.create_s, self.update_s, self.delete_s = create_s, update_s, delete_s
         self.findings: list[Finding] = []
         self.changes: list[Change] = []
-        self.create_fails = ""
-        self.delete_fails = ""
+        self.stopped_for: list[Finding] = []
+        self.refuses_update: TrnctlError | None = None
+        self.create_fails = self.update_fails = self.delete_fails = ""
         self.documents: dict[str, str] = {}
 
     def create(self, name: str, document: str) -> None:
@@ -263,19 +274,33 @@ class InMemoryProvisioner:
         return list(self.findings)
 
     def update(self, name: str, document: str) -> list[Change]:
-        """Start updating, when there is something to change."""
-        self._existing(name)
+        """Start updating, when there is something to change; what it changes is no change any more at its end."""
+        found = self._existing(name)
         self._refuse_errors()
-        if self.changes:
+        if self.refuses_update is not None:
+            raise self.refuses_update
+        if self.stopped_for and found.fleet != "stopped":
+            raise RefusedError("Update failure", remedy="Stop the fleet.", findings=self.stopped_for)
+        changes = list(self.changes)
+        if changes:
             self.documents[name] = document
             self.cloud.move(name, "updating", "UPDATE_IN_PROGRESS")
-            self.cloud.clock.after(self.update_s, lambda: self.cloud.move(name, "running", "UPDATE_COMPLETE"))
-        return list(self.changes)
+            self.cloud.clock.after(self.update_s, lambda: self._updated(name))
+        return changes
+
+    def _updated(self, name: str) -> None:
+        if self.update_fails:
+            self.cloud.happens(name, "HeadNode", "AWS::EC2::Instance", "UPDATE_FAILED", self.update_fails)
+            self.cloud.move(name, "update-failed", "UPDATE_ROLLBACK_COMPLETE", self.update_fails)
+            return
+        self.changes = []
+        self.cloud.move(name, "running", "UPDATE_COMPLETE")
 
     def check_update(self, name: str, document: str) -> tuple[list[Change], list[Finding]]:
-        """The changes and findings that the test has set."""
-        self._existing(name)
-        return list(self.changes), list(self.findings)
+        """The changes and findings that the test has set; those of `stopped_for` while the fleet is not stopped."""
+        found = self._existing(name)
+        stops = self.stopped_for if self.changes and found.fleet != "stopped" else []
+        return list(self.changes), [*self.findings, *stops]
 
     def clusters(self) -> list[ClusterSummary]:
         """All clusters of the account."""

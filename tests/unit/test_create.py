@@ -20,10 +20,9 @@ from trnctl.actions.stack import (
     standing_phase,
     watch,
 )
-from trnctl.actions.update import plan_update, set_fleet, update
+from trnctl.actions.update import plan_update, set_fleet
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ThrottledError, ToolError
-from trnctl.findings import Finding
-from trnctl.ports import Change, FileSystem, StackEvent
+from trnctl.ports import FileSystem, StackEvent
 from trnctl.specs.cluster import ClusterSpec
 from trnctl.specs.loading import load_cluster_file
 
@@ -143,23 +142,6 @@ def test_a_cluster_that_must_exist_is_missed_by_name(world: World) -> None:
         require_stack("ghost", "us-west-2", world.services())
     with pytest.raises(NotFoundError):
         stack_events("ghost", "us-west-2", world.services())
-
-
-def test_an_update_is_planned_from_what_pcluster_says_and_carried_out(world: World, spec: ClusterSpec) -> None:
-    world.cloud.has_cluster("ultra1")
-    world.provisioner.changes = [Change("Scheduling.SlurmQueues[0].MaxCount", "16", "8")]
-    plan = plan_update(spec, world.services())
-    assert plan.changes == tuple(world.provisioner.changes)
-    assert [step.phase for step in update(plan, world.services())][-1] == "running"
-
-
-def test_an_update_that_is_forbidden_is_refused_with_the_findings(world: World, spec: ClusterSpec) -> None:
-    world.cloud.has_cluster("ultra1")
-    stop = Finding("fleet-must-stop", "error", "All compute nodes must be stopped", "stop the fleet first")
-    world.provisioner.findings = [stop]
-    with pytest.raises(RefusedError) as caught:
-        list(update(plan_update(spec, world.services()), world.services()))
-    assert caught.value.findings == (stop,)
 
 
 def test_the_fleet_stops_and_starts_and_is_asked_only_when_needed(world: World) -> None:

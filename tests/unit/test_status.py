@@ -230,3 +230,13 @@ def test_results_that_are_not_there_yet_say_where_to_look(world: World) -> None:
     assert "logs" in caught.value.remedy
     world.queue.results["bert-large-1129-a3f"] = {"final_loss": 1.4}
     assert results_of(find_run(opened(world), "a3f")[1]) == {"final_loss": 1.4}
+
+
+def test_a_stack_that_failed_without_a_reason_of_its_own_gets_the_cause(world: World) -> None:
+    world.cloud.happens(
+        "ultra1", "HeadNode", "AWS::EC2::Instance", "CREATE_FAILED", "We currently do not have sufficient capacity"
+    )
+    world.cloud.move("ultra1", "create-failed", "ROLLBACK_COMPLETE", "")
+    [alert] = [one for one in look(world).alerts if one.code == "stack-failed"]
+    assert "no reason given" not in alert.message
+    assert "capacity" in alert.message

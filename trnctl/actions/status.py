@@ -10,11 +10,13 @@ from typing import TypeVar
 
 from trnctl.actions.idle import idle_alerts, ttl_words
 from trnctl.actions.runs import OpenCluster
-from trnctl.errors import NotFoundError, ToolError
+from trnctl.actions.stack import cause_of_failure
+from trnctl.actions.why import explain_failure
+from trnctl.errors import CloudError, NotFoundError, ToolError
 from trnctl.findings import Finding
 from trnctl.plan.cost import Spent, living, run_usage, spent
 from trnctl.plan.progress import parse_progress
-from trnctl.ports import ENDED, Instance, Job, NodeGroup, Observed, QueuePicture, RunRecord
+from trnctl.ports import ENDED, Instance, Job, NodeGroup, Observed, QueuePicture, RunRecord, Stack
 
 Number = TypeVar("Number", int, float)
 
@@ -126,7 +128,7 @@ def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
     runs = tuple(summarize(picture, now)) if picture else ()
     groups = picture.nodes if picture else ()
     money = spent(seen.instances, now, picture.fleet if picture else None)
-    alerts += [*_fleet_alerts(seen), *_node_alerts(groups)]
+    alerts += [*_fleet_alerts(seen, opened), *_node_alerts(groups)]
     alerts += idle_alerts(seen, picture, opened.spec, money, now)
     return ClusterStatus(
         cluster, region, now, seen, money, tuple(groups), runs, tuple(alerts), services.notice,
@@ -144,14 +146,14 @@ def _ask_queue(seen: Observed, opened: OpenCluster, newest: int) -> tuple[QueueP
         return None, [Finding("head-node-unreachable", "error", error.message, error.remedy)]
 
 
-def _fleet_alerts(seen: Observed) -> list[Finding]:
+def _fleet_alerts(seen: Observed, opened: OpenCluster) -> list[Finding]:
     """What the stack and the fleet say that a person should act on."""
     alerts = []
     if seen.stack and seen.stack.phase.endswith("failed"):
         alerts.append(
             Finding(
-                "stack-failed", "error", f"the stack is {seen.stack.status}: {seen.stack.reason or 'no reason given'}",
-                "trnctl cluster events shows what failed",
+                "stack-failed", "error", f"the stack is {seen.stack.status}: {_why_failed(seen.stack, opened)}",
+                f"trnctl why cluster --cluster {opened.cluster} says more; trnctl cluster events shows what failed",
             )
         )  # fmt: skip
     if seen.fleet and seen.fleet.status == "protected":
@@ -162,6 +164,21 @@ def _fleet_alerts(seen: Observed) -> list[Finding]:
             )
         )  # fmt: skip
     return alerts
+
+
+def _why_failed(stack: Stack, opened: OpenCluster) -> str:
+    """The stack's own reason is often empty, or names a victim: the event that made it fail says more."""
+    verb = {"create-failed": "created", "update-failed": "updated"}.get(stack.phase, "deleted")
+    try:
+        known = explain_failure(opened.cluster, verb, opened.services, opened.spec)
+        event = cause_of_failure(opened.cluster, opened.services) if known is None else None
+    except CloudError:
+        known, event = None, None
+    if known is not None:
+        return known.message.partition(f"could not be {verb}: ")[2] or known.message
+    if event is not None and event.reason:
+        return f"{event.logical_id} ({event.resource_type}) failed: {event.reason}"
+    return stack.reason or "no reason given"
 
 
 def _node_alerts(groups: tuple[NodeGroup, ...]) -> list[Finding]:

@@ -136,6 +136,14 @@ class BotoCloud:
         """The kinds that `leftovers` looks for."""
         return tuple(kind for kind, _, _ in LOOKS)
 
+    def mark(self, instance: str, name: str, value: str | None) -> None:
+        """A tag of trnctl's own; see `ports.Cloud.mark`."""
+        key = f"{records.MARK_PREFIX}{name}"
+        if value is None:
+            self._call("ec2", "delete_tags", Resources=[instance], Tags=[{"Key": key}])
+        else:
+            self._call("ec2", "create_tags", Resources=[instance], Tags=[{"Key": key, "Value": value}])
+
     def put_objects(self, bucket: str, objects: Mapping[str, str]) -> None:
         """Write texts into a bucket of this region; see `ports.Cloud.put_objects`."""
         put_objects(self._call, self._region, bucket, objects)

@@ -11,6 +11,7 @@ from trnctl.ports import FileSystem, Fleet, Instance, Phase, Stack, StackEvent
 
 CLUSTER_TAG = "parallelcluster:cluster-name"
 NODE_TYPE_TAG = "parallelcluster:node-type"
+MARK_PREFIX = "trnctl:mark:"  # of tags that trnctl puts on a head node
 _VERSION_TAG = "parallelcluster:version"
 _QUEUE_TAG = "parallelcluster:queue-name"
 _RESOURCE_TAG = "parallelcluster:compute-resource-name"
@@ -92,6 +93,7 @@ def instance_of(item: Mapping[str, Any]) -> Instance:
         compute_resource=tags.get(_RESOURCE_TAG, ""),
         capacity=_CAPACITIES.get(item.get("InstanceLifecycle") or "", "on-demand"),
         launched=utc(launched) if launched else None,
+        marks={key.removeprefix(MARK_PREFIX): tags[key] for key in tags if key.startswith(MARK_PREFIX)},
     )
 
 

@@ -95,10 +95,10 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
 def _update_error(error: Mapping[str, Any]) -> Finding:
     message = str(error.get("message", ""))
     change = f"{error.get('currentValue', '-')} → {error.get('requestedValue', '-')}"
-    remedy = _STOP_FLEET if "must be stopped" in message else "Leave this as it is, or make a new cluster."
-    return Finding(
-        "pcluster-update-refused", "error", message, remedy, path=error.get("parameter", ""), evidence=change
-    )
+    stops = "ompute nodes must be stopped" in message or "top the compute fleet" in message
+    remedy = _STOP_FLEET if stops else "Leave this as it is, or make a new cluster."
+    code = "pcluster-needs-stopped-fleet" if stops else "pcluster-update-refused"
+    return Finding(code, "error", message, remedy, path=error.get("parameter", ""), evidence=change)
 
 
 # Messages that pcluster words itself (3.0 to 3.16): pattern, kind of error, remedy.

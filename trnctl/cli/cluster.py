@@ -80,29 +80,24 @@ def create(context: typer.Context, yes: Yes = False, suppress: Suppress = None) 
 
 
 @app.command()
-def update(context: typer.Context, yes: Yes = False, suppress: Suppress = None) -> None:
-    """Change the cluster to what its file says now."""
-    from trnctl.actions.stack import require_stack
-    from trnctl.actions.update import plan_update
-    from trnctl.actions.update import update as carry_out
-    from trnctl.cli import cluster_screens as screens
-    from trnctl.cli import preflight_screens
+def update(
+    context: typer.Context,
+    set_count: Annotated[
+        list[str] | None,
+        typer.Option("--set-count", metavar="QUEUE/RESOURCE=MIN:MAX", help="Change counts, and the file with them."),
+    ] = None,
+    requeue_runs: Annotated[
+        bool, typer.Option("--requeue-runs", help="Stop the fleet under running jobs: they wait, and go on after it.")
+    ] = False,
+    yes: Yes = False,
+    suppress: Suppress = None,
+) -> None:
+    """Change the cluster to what its file says now; the fleet is stopped and started again where that is needed."""
+    from trnctl.cli import update_screens as screens
     from trnctl.cli.output import Screen
-    from trnctl.cli.progress import follow_stack
 
     session: Session = context.obj
-    spec = session.spec()
-    services = session.services(spec.region, spec.name, spec)
-    require_stack(spec.name, spec.region, services)
-    plan = plan_update(spec, services)
-    screen = Screen(session)
-    screens.update_plan(screen, plan)
-    if not plan.changes and not plan.findings:
-        return
-    preflight_screens.before(screen, session, services, suppress or [], stands=True)
-    screen.confirm("Update it?", yes=yes)
-    follow_stack(screen, carry_out(plan, services), "trnctl status shows how it goes")
-    screen.done({"updated": spec.name}, f"{spec.name} is updated.", after="trnctl status")
+    screens.update(Screen(session), session, set_count or [], requeue=requeue_runs, yes=yes, suppress=suppress or [])
 
 
 @app.command(name="list")
@@ -125,7 +120,10 @@ def describe(context: typer.Context) -> None:
 
     session: Session = context.obj
     opened = session.open()
-    screens.mapping(Screen(session), opened.services.provisioner.describe(opened.cluster))
+    told = dict(opened.services.provisioner.describe(opened.cluster))
+    if opened.spec is not None and opened.spec.ttl is not None:
+        told["trnctl"] = {"ttl": str(opened.spec.ttl)}
+    screens.mapping(Screen(session), told)
 
 
 @app.command()
@@ -172,7 +170,7 @@ def stop(context: typer.Context, yes: Yes = False) -> None:
 
 def _set_fleet(session: Session, *, running: bool, yes: bool = True) -> None:
     from trnctl.actions.stack import require_stack
-    from trnctl.actions.update import set_fleet
+    from trnctl.actions.update import forget_stop, set_fleet
     from trnctl.cli.output import Screen
     from trnctl.cli.progress import follow_fleet
 
@@ -182,4 +180,6 @@ def _set_fleet(session: Session, *, running: bool, yes: bool = True) -> None:
     screen = Screen(session)
     screen.confirm(f"Stop the compute fleet of {name}? Its running jobs end.", yes=yes)
     status = follow_fleet(screen, set_fleet(name, services, running=running))
+    if running:
+        forget_stop(name, services)
     screen.done({"fleet": status}, f"The compute fleet of {name} is {status}.", after="trnctl status")

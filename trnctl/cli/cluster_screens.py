@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from trnctl.cli.output import Screen, finding_line
+from trnctl.cli.output import Screen
 from trnctl.cli.progress import readable
 from trnctl.cli.words import clock, duration, gib, plural
 from trnctl.errors import LeftoverError
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from trnctl.actions.create import CreatePlan
     from trnctl.actions.stack import Progress
     from trnctl.actions.teardown import Proof, TeardownPlan
-    from trnctl.actions.update import UpdatePlan
     from trnctl.ports import ClusterSummary, StackEvent
     from trnctl.specs.cluster import ClusterSpec, Queue, Storage
 
@@ -96,17 +95,6 @@ def created(screen: Screen, plan: CreatePlan, last: Progress | None) -> None:
         else f"{plan.spec.name} is running, after {took}.",
         after="trnctl submit bert-large -N 16, trnctl status, trnctl ssh",
     )
-
-
-def update_plan(screen: Screen, plan: UpdatePlan) -> None:
-    """What differs, and what forbids it."""
-    if not plan.changes and not plan.findings:
-        screen.done({"updated": None}, f"{plan.spec.name} is as its file says: nothing to change.")
-        return
-    for change in plan.changes:
-        screen.say(f"  {change.path}: {change.current or '–'} → {change.requested or '–'}")
-    for finding in plan.findings:
-        screen.err.print(finding_line(finding), overflow="fold")
 
 
 def clusters(screen: Screen, found: Sequence[ClusterSummary], region: str) -> None:

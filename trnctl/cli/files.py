@@ -81,11 +81,26 @@ def local_keys() -> list[str]:
     return found
 
 
-def read_cluster_file(path: str) -> ClusterFile:
-    """A whole cluster file; UsageError holds every problem at once."""
+def read_cluster_file(path: str, edited: str | None = None) -> ClusterFile:
+    """A whole cluster file, or what it would be with that text; UsageError holds every problem at once."""
     from trnctl.specs.loading import load_cluster_file
 
-    return load_cluster_file(read_text(path, "cluster file"), path)
+    return load_cluster_file(read_text(path, "cluster file") if edited is None else edited, path)
+
+
+def replace_text(path: str, text: str) -> None:
+    """Write a user's file anew, in one step and with its own permissions. UsageError when that cannot be."""
+    target = Path(path).resolve()
+    part = target.with_name(f".{target.name}.trnctl")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.chmod(target.stat().st_mode & 0o777)
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", remedy="write the counts into it by hand"
+        ) from error
 
 
 @dataclass(frozen=True)

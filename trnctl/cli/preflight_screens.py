@@ -94,10 +94,11 @@ def before(
 
 def _source(session: Session) -> str:
     """The text of the cluster file that the session means."""
-    from trnctl.cli.files import find_config, read_text
-    from trnctl.cli.session import CONFIG_NAME
+    from trnctl.cli.files import read_text
 
-    path = session.config or find_config(CONFIG_NAME)
+    path = session.path()
+    if session.edited is not None:
+        return session.edited
     return read_text(path, "cluster file") if path else ""
 
 

@@ -18,7 +18,8 @@ CONFIG_NAME = "trnctl.yaml"
 
 @dataclass
 class Session:
-    """The global options of one command line; `rest` is what followed `--` (None when there was none)."""
+    """The global options of one command line; `rest` is what followed `--` (None when there was none);
+    `edited` is the cluster file's text as a command would have it, before it is written."""
 
     config: str | None = None
     output: Output = "table"
@@ -29,6 +30,7 @@ class Session:
     verbose: bool = False
     color: bool = True
     rest: tuple[str, ...] | None = None
+    edited: str | None = None
 
     @property
     def json(self) -> bool:
@@ -56,10 +58,16 @@ class Session:
 
     def find_file(self) -> ClusterFile | None:
         """The cluster file if there is one; a file that was named must exist."""
-        from trnctl.cli.files import find_config, read_cluster_file
+        from trnctl.cli.files import read_cluster_file
 
-        path = self.config or find_config(CONFIG_NAME)
-        return None if path is None else read_cluster_file(path)
+        path = self.path()
+        return None if path is None else read_cluster_file(path, self.edited)
+
+    def path(self) -> str | None:
+        """Where the cluster file lies, if there is one."""
+        from trnctl.cli.files import find_config
+
+        return self.config or find_config(CONFIG_NAME)
 
     def spec(self) -> ClusterSpec:
         """The cluster of the file."""

@@ -30,6 +30,7 @@ CLUSTERS: tuple[tuple[str, Level, str, str], ...] = (
     ("sdk-without-xla-training", "warning", "This Neuron SDK has no PyTorch training for first-generation Trainium.", "Choose a release up to 2.31."),
     ("sdk-not-established", "error", "The package versions of this Neuron SDK are not established, so that the node scripts cannot pin them.", "Choose a release whose packages are known, or bring an image."),
     ("sdk-unproven", "warning", "Something that is used here is not established for this Neuron SDK, or a recipe was not written for it.", "Try it on one node before you count on it."),
+    ("update-loses-storage", "error", "The update would take a file system of the cluster's own out of it, with its data.", "Leave it in the file under its name; or write on_delete: retain, update, and remove it after that."),
     ("duration", "error", "The text is no duration.", "Write minutes, hours or days, as in 90m, 12h or 2d."),
     ("ttl", "error", "The cluster's ttl says no time at which the fleet is to be stopped.", "Write a duration after the last job, as in 12h, or a moment with its zone, as in 2026-12-01T18:00Z."),
     ("ttl-without-scripts", "error", "The ttl is obeyed by a program that comes with trnctl's node scripts, and this cluster has none.", "Name a bucket for them, or leave the ttl out."),

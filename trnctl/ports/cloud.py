@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -35,7 +35,8 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Instance:
-    """An EC2 instance that carries the cluster's tag; `role` is ParallelCluster's node-type tag."""
+    """An EC2 instance that carries the cluster's tag; `role` is ParallelCluster's node-type tag. `marks` are the tags
+    that `mark` has put on it."""
 
     id: str
     type: str
@@ -47,6 +48,7 @@ class Instance:
     compute_resource: str = ""
     capacity: Literal["on-demand", "spot", "capacity-block"] = "on-demand"
     launched: datetime | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,10 @@ class Cloud(Protocol):
 
     def looked_for(self) -> tuple[str, ...]:
         """The kinds that `leftovers` looks for, in words, for the proof that teardown prints."""
+
+    def mark(self, instance: str, name: str, value: str | None) -> None:
+        """Put a mark on an instance, a tag of trnctl's own, or take it off (None): what a command that was interrupted
+        must remember, since this machine may forget it."""
 
     def put_objects(self, bucket: str, objects: Mapping[str, str]) -> None:
         """Write texts into a bucket of the cluster's region, by key; what stands there under a key is replaced.
