@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.trnctl_runner import SIXTEEN, TWO_QUEUES, Trnctl, sandbox
+from tests.cli.trnctl_runner import SIXTEEN, TWO_QUEUES, Trnctl, eventually, sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
@@ -74,17 +74,35 @@ def test_growing_needs_no_stop(twins: Trnctl) -> None:
     assert twins.json("cluster", "update") == {"updated": None}
 
 
-def test_shrinking_asks_for_a_stopped_fleet_and_works_then(twins: Trnctl) -> None:
-    limit(twins, "i1", 8)
-    refused = twins("cluster", "update", "-y", code=3)
-    assert "trnctl cluster fleet stop" in refused.err.splitlines()[-1]
-    assert sizes(twins)["standard"] == 16
-    assert twins.json("cluster", "fleet", "stop", "-y", timeout=120) == {"fleet": "stopped"}
-    assert twins.json("status")["cluster"]["fleet"] == "stopped"
-    twins("cluster", "update", "-y", timeout=120)
-    assert twins.json("cluster", "fleet", "start", timeout=120) == {"fleet": "running"}
+def test_shrinking_by_one_flag_stops_the_fleet_and_starts_it_again(twins: Trnctl) -> None:
+    assert twins.config is not None
+    twins("submit", "bert-large", "-N", "1", "-p", "standard", "--name", "busy", "--compile", "skip")
+    eventually(lambda: "busy" in twins.slurm("squeue", "-h", "-t", "R", "-o", "%j"), "the run is on its node", 60)
+    before = twins.config.read_text()
+    refused = twins("cluster", "update", "--set-count", "standard/i1=0:8", "-y", code=3)
+    assert "busy would lose its nodes" in refused.talk
+    assert "--requeue-runs" in refused.err.splitlines()[-1]
+    assert (sizes(twins)["standard"], twins.config.read_text()) == (16, before)
+    twins("cancel", "busy")
+    with twins.start("cluster", "update", "--set-count", "standard/i1=0:8", "-y") as running:
+        running.until(lambda one: "compute fleet" in one.err, "the fleet is being stopped")
+        running.interrupt()
+        ended = running.end()
+    assert ended.code == 130
+    assert "run the same command again" in ended.talk
+    ended = twins("cluster", "update", "--set-count", "standard/i1=0:8", "-y", "-o", "json", timeout=180)
+    assert ended.json == {"updated": "twins"}
+    assert twins.json("status")["cluster"]["fleet"] == "running"
     assert sizes(twins)["standard"] == 8
+    changed = twins.config.read_text()
+    assert changed != before
+    assert changed.replace("min_count: 0", "").replace("max_count: 8", "").count("\n") == before.count("\n")
+    assert twins.json("cluster", "update", "--set-count", "standard/i1=0:8") == {"updated": None}
     assert "at most 8 nodes" in twins("submit", "bert-large", "-N", "16", "-p", "standard", code=3).talk
+
+
+def test_counts_of_a_queue_that_is_not_there_are_exit_code_2(twins: Trnctl) -> None:
+    assert "it has standard, wide" in twins("cluster", "update", "--set-count", "x/i1=0:8", code=2).talk
 
 
 def test_an_update_of_a_cluster_that_is_not_there_is_exit_code_8(twins: Trnctl, tmp_path: Path) -> None:

@@ -156,6 +156,12 @@ class CloudContract:
         assert bench.cloud.get_objects("demo-scripts", [*keys, "gone"]) == {key: texts[key] for key in keys}
         assert bench.cloud.get_objects("demo-scripts", []) == {}
 
+    def test_objects_are_deleted_and_may_be_gone_already(self, bench: CloudBench) -> None:
+        bench.has_bucket("demo-scripts")
+        bench.cloud.put_objects("demo-scripts", {"trnctl/demo/a.sh": "1", "trnctl/demo/b.sh": "2"})
+        bench.cloud.delete_objects("demo-scripts", ["trnctl/demo/a.sh", "trnctl/demo/gone.sh"])
+        assert bench.objects("demo-scripts") == {"trnctl/demo/b.sh": "2"}
+
     def test_reading_a_bucket_that_is_not_there(self, bench: CloudBench) -> None:
         with pytest.raises(CloudError, match="no bucket nobodys-bucket"):
             bench.cloud.list_objects("nobodys-bucket", "")

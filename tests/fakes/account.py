@@ -85,6 +85,10 @@ class InMemoryCloud:
         """This is left of the cluster."""
         self._resources.setdefault(name, []).append(resource)
 
+    def loses_leftover(self, name: str, identity: str) -> None:
+        """It is gone."""
+        self._resources[name] = [one for one in self._resources.get(name, []) if one.id != identity]
+
     def happens(
         self, name: str, logical_id: str, resource_type: str, status: str, reason: str = "", *, physical_id: str = ""
     ) -> None:
@@ -187,6 +191,12 @@ class InMemoryCloud:
         """Of `buckets`."""
         found = self._bucket(bucket)
         return {key: found[key] for key in keys if key in found}
+
+    def delete_objects(self, bucket: str, keys: Iterable[str]) -> None:
+        """From `buckets`."""
+        found = self._bucket(bucket)
+        for key in keys:
+            found.pop(key, None)
 
     def _bucket(self, name: str) -> dict[str, str]:
         self._guard()

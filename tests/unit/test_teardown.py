@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.fakes import World
+from tests.unit.test_submit import example
+from trnctl.actions.adopt import adopt
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import Progress
 from trnctl.actions.teardown import Proof, check, check_storage, plan_teardown, teardown
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
 from trnctl.ports import FileSystem, Job, Resource
 
-LUSTRE = FileSystem("fs-0aa11bb22cc33dd61", "fsx-lustre", 1200, "AVAILABLE")
+LUSTRE = FileSystem("fs-0aa11bb22cc33dd61", "fsx-lustre", 1200, "available", "SCRATCH_2")
 OTHER = FileSystem("fs-0aa11bb22cc33dd99", "fsx-lustre", 2400, "AVAILABLE")
 GROUP = Resource("security group", "sg-1", "ultra1-FSX")
 RETAINING = {"Resources": {"HeadNode": {}, "FSX1": {"DeletionPolicy": "Retain"}}}
@@ -180,11 +184,134 @@ def test_logs_that_wait_for_their_end_are_nothing_to_tear_down(world: World) -> 
         plan_teardown(opened(world))
 
 
-def test_a_deletion_that_fails_names_the_cause_and_can_be_run_again(world: World) -> None:
+def test_a_placement_group_in_use_is_waited_for_and_the_deletion_tried_again(world: World) -> None:
+    """Instances of the cluster terminate slowly, as trn1 was seen to: ParallelCluster's clean-up gives up before."""
     world.provisioner.delete_fails = "The placement group 'ultra1' is in use and may not be deleted"
-    with pytest.raises(ToolError, match="placement group ultra1 could not be deleted: instances in it"):
+    world.cloud.has_leftover("ultra1", Resource("instance", "i-9", "trn1.32xlarge, shutting-down"))
+    world.clock.after(1500, lambda: world.cloud.loses_leftover("ultra1", "i-9"))
+    steps = list(teardown(plan_teardown(opened(world)), opened(world), delete_storage=True))
+    told = [words for step in steps if isinstance(step, Progress) for words, _ in step.current]
+    assert any("1 instance to terminate" in words for words in told)
+    proof = steps[-1]
+    assert isinstance(proof, Proof)
+    assert (proof.left, world.cloud.observe("ultra1").stack) == ((), None)
+
+
+def test_an_interface_that_holds_a_group_is_deleted_and_the_deletion_tried_again(world: World) -> None:
+    world.provisioner.delete_fails = "resource sg-1 has a dependent object (Service: Ec2, Status Code: 400)"
+    world.cloud.has_leftover("ultra1", Resource("network interface", "eni-9", "available"))
+    assert run(world, delete_storage=True).left == ()
+
+
+def test_what_is_not_known_to_pass_names_the_cause_and_can_be_run_again(world: World) -> None:
+    world.provisioner.delete_fails = "Cannot delete entity, must detach all policies first."
+    with pytest.raises(ToolError, match="could not be deleted"):
         run(world, delete_storage=True)
     assert run(world, delete_storage=True).left == ()
+
+
+def test_a_hindrance_that_stays_is_told_in_the_end(world: World) -> None:
+    class Stuck:
+        """A provisioner whose deletions always fail for the same reason."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(world.provisioner, name)
+
+        def delete(self, name: str) -> None:
+            """Fails again."""
+            world.provisioner.delete_fails = "Rate exceeded"
+            world.provisioner.delete(name)
+
+    here = opened(world)
+    services = here.services.__class__(**{**vars(here.services), "provisioner": Stuck()})
+    stuck = OpenCluster("ultra1", "us-west-2", services, here.runs_folder)
+    with pytest.raises(ToolError, match="could not be deleted"):
+        list(teardown(plan_teardown(stuck), stuck, delete_storage=True))
+
+
+def test_node_scripts_go_from_the_bucket_and_records_stay(world: World) -> None:
+    world.cloud.buckets["b"] = {
+        "trnctl/ultra1/head.sh": "1", "trnctl/ultra1/0123456789abcdef/compute.sh": "2",
+        "trnctl/ultra1/runs/a3f/run.json": "3", "trnctl/ultra12/head.sh": "another cluster's", "mine/head.sh": "4",
+    }  # fmt: skip
+    here = opened(world)
+    here = OpenCluster(here.cluster, here.region, here.services, here.runs_folder, "b")
+    *_, proof = teardown(plan_teardown(here), here, delete_storage=True)
+    assert isinstance(proof, Proof)
+    assert sorted(world.cloud.buckets["b"]) == [
+        "mine/head.sh",
+        "trnctl/ultra1/runs/a3f/run.json",
+        "trnctl/ultra12/head.sh",
+    ]
+    assert any("2 node scripts in s3://b/trnctl/ultra1/" in one for one in proof.deleted)
+    assert any(one.endswith("s3://b/trnctl/ultra1/") for one in proof.kept)
+
+
+def test_a_file_system_that_is_kept_keeps_the_network_and_says_so(world: World) -> None:
+    spec = example()
+    world.account.create_network("net1", "", {})
+    world.clock.wind(600)
+    here = opened(world)
+    here = OpenCluster(here.cluster, here.region, here.services, here.runs_folder, None, spec)
+    *_, proof = teardown(plan_teardown(here), here, delete_storage=False)
+    assert isinstance(proof, Proof)
+    [network] = [one for one in proof.kept if one.startswith("network stack")]
+    assert network == f"network stack net1 ({LUSTRE.id} stands in it)"
+    assert any(LUSTRE.id in one and "not priced" in one for one in proof.kept)
+
+
+# ----------------------------------------------------------------------------------------------- adopting
+
+
+def free(world: World) -> None:
+    """The cluster is gone, and its file system stands."""
+    run(world, delete_storage=False)
+
+
+def test_a_file_system_that_an_earlier_cluster_left_is_adopted(world: World) -> None:
+    assert adopt(example(), world.services()) == (example(), ()), "the cluster's own is no one's to adopt"
+    free(world)
+    spec, adopted = adopt(example(), world.services())
+    assert adopted == (LUSTRE,)
+    assert spec.storage[0].file_system_id == LUSTRE.id
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(LUSTRE, gib=2400),
+        replace(LUSTRE, deployment="PERSISTENT_2"),
+        replace(LUSTRE, kind="efs", gib=0),
+        replace(LUSTRE, state="deleting"),
+    ],
+    ids=["size", "deployment", "kind", "on its way out"],
+)
+def test_another_file_system_is_not_adopted(world: World, other: FileSystem) -> None:
+    free(world)
+    world.cloud.delete_file_system(LUSTRE)
+    world.cloud.has_file_system("ultra1", other)
+    assert adopt(example(), world.services())[1] == ()
+
+
+def test_of_two_that_fit_none_is_adopted(world: World) -> None:
+    free(world)
+    world.cloud.has_file_system("ultra1", replace(LUSTRE, id="fs-0aa11bb22cc33dd77"))
+    assert adopt(example(), world.services())[1] == ()
+
+
+def test_what_was_adopted_stays_so_and_is_the_clusters_own_at_its_teardown() -> None:
+    world = World()
+    world.cloud.has_file_system("ultra1", LUSTRE)
+    world.cloud.has_cluster("ultra1")
+    world.cloud.templates["ultra1"] = {"Resources": {"HeadNode": {"mounts": LUSTRE.id}}}
+    assert adopt(example(), world.services())[1] == (LUSTRE,), "an update must see no difference"
+    here = opened(world)
+    assert plan_teardown(here).yours == (LUSTRE,), "without the cluster file nobody knows whose it is"
+    here = OpenCluster(here.cluster, here.region, here.services, here.runs_folder, None, example())
+    assert (plan_teardown(here).kept, plan_teardown(here).yours) == ((LUSTRE,), ())
+    named = replace(example(), storage=(replace(example().storage[0], file_system_id=LUSTRE.id),))
+    here = OpenCluster(here.cluster, here.region, here.services, here.runs_folder, None, named)
+    assert plan_teardown(here).yours == (LUSTRE,), "the file names it: it is the user's"
 
 
 def test_a_file_system_that_does_not_go_away_is_not_waited_for_without_end(world: World) -> None:

@@ -10,10 +10,11 @@ from trnctl.actions.stack import Progress, cause_of_failure, watch
 from trnctl.actions.why import explain_failure
 from trnctl.errors import RefusedError, ToolError
 from trnctl.plan.cost import Price, full_price, idle_price
-from trnctl.ports import Phase, Services
+from trnctl.ports import FileSystem, Phase, Services
 from trnctl.render.cluster import cluster_document
 from trnctl.render.node import own_actions
 from trnctl.specs.cluster import ClusterSpec
+from trnctl.specs.prices import TABLE, Prices
 
 # ParallelCluster gives the head node 35 minutes to report (2100 s); file systems come before it.
 LIMIT_S = 75 * 60
@@ -22,13 +23,15 @@ _DELETE_LIMIT_S = 40 * 60
 
 @dataclass(frozen=True)
 class CreatePlan:
-    """What `cluster create` will do. `standing` is the phase of a stack of that name that is already there."""
+    """What `cluster create` will do. `standing` is the phase of a stack of that name that is already there; `adopted`
+    are file systems that an earlier cluster has left and this one mounts."""
 
     spec: ClusterSpec
     document: str
     idle: Price
     full: Price
     standing: Phase | None = None
+    adopted: tuple[FileSystem, ...] = ()
 
     @property
     def asks(self) -> bool:
@@ -36,7 +39,13 @@ class CreatePlan:
         return self.standing in {None, "create-failed"}
 
 
-def plan_create(spec: ClusterSpec, standing: Phase | None = None) -> CreatePlan:
+def plan_create(
+    spec: ClusterSpec,
+    standing: Phase | None = None,
+    *,
+    prices: Prices = TABLE,
+    adopted: tuple[FileSystem, ...] = (),
+) -> CreatePlan:
     """The plan. RefusedError for a platform that trnctl only plans for, and for a stack in a state that forbids it."""
     if spec.platform != "parallelcluster":
         raise RefusedError(
@@ -49,7 +58,7 @@ def plan_create(spec: ClusterSpec, standing: Phase | None = None) -> CreatePlan:
             remedy=f"finish it with trnctl teardown --cluster {spec.name}, or choose another name",
         )
     document = cluster_document(spec, own_actions=own_actions(spec))
-    return CreatePlan(spec, document, idle_price(spec), full_price(spec), standing)
+    return CreatePlan(spec, document, idle_price(spec, prices), full_price(spec, prices), standing, adopted)
 
 
 def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from trnctl.actions import mirror
-from trnctl.actions.create import failure
+from trnctl.actions.adopt import adopted_ids
+from trnctl.actions.removal import delete_stack
 from trnctl.actions.runs import OpenCluster
-from trnctl.actions.stack import POLL_SECONDS, Progress, retained, stack_size, watch
+from trnctl.actions.stack import POLL_SECONDS, Progress, retained, stack_size
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
-from trnctl.ports import FileSystem, Instance, Job, Phase, Resource, Services, Stack
+from trnctl.ports import FileSystem, Instance, Job, Resource, Services, Stack
 from trnctl.render.job import mirror_prefix
+from trnctl.render.node import is_node_script
 
-LIMIT_S = 40 * 60
 STORAGE_LIMIT_S = 20 * 60
 BESIDE_LIMIT_S = 5 * 60
 CANCEL_LIMIT_S = 30  # for the jobs that are cancelled to write down how they ended
@@ -82,6 +84,7 @@ def plan_teardown(opened: OpenCluster) -> TeardownPlan:
     goes = set(resources.values()) - retained(template, resources)
     # One that the cluster only mounts, by its id, is the user's: it is never deleted, whatever tag it carries.
     mounted = {one.id for one in systems if one.id in str(template) and one.id not in resources.values()}
+    mounted -= adopted_ids(opened.spec, mounted, systems)
     # Of a stack that is on its way out the head node may be half gone; and what ran there has been decided on.
     going = seen.stack.phase in {"deleting", "delete-failed"}
     runs, unseen = ((), "") if going else _live_runs(head, opened)
@@ -165,9 +168,53 @@ def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -
         deleted += _delete_storage(plan.kept, name, services)
     if not services.cloud.file_systems(name):
         deleted += _delete_beside(name, services)
+    scripts, left = _delete_scripts(opened)
+    deleted += scripts
     yours = {one.id for one in plan.yours}
     kept = [one for one in services.cloud.file_systems(name) if not delete_storage or one.id in yours]
-    yield replace(_proof(name, services, deleted, kept), records=records)
+    proof = _proof(name, services, deleted, kept)
+    yield replace(proof, kept=(*proof.kept, *_beyond(opened, kept)), left=(*proof.left, *left), records=records)
+
+
+def _delete_scripts(opened: OpenCluster) -> tuple[list[str], list[str]]:
+    """Delete trnctl's own node scripts from the cluster's bucket; what was deleted, what is left. Records of runs and
+    of what they cost stay there."""
+    if opened.bucket is None:
+        return [], []
+    cloud, place = opened.services.cloud, f"s3://{opened.bucket}/trnctl/{opened.cluster}/"
+    try:
+        found = [one.key for one in cloud.list_objects(opened.bucket, f"trnctl/{opened.cluster}/")]
+        scripts = [key for key in found if is_node_script(key, opened.cluster)]
+        cloud.delete_objects(opened.bucket, scripts)
+    except CloudError as error:
+        gone = error.message.startswith("There is no bucket")
+        return [], [] if gone else [f"node scripts in {place} (not deleted: {error.message})"]
+    count = len(scripts)
+    return [f"{count} node script{'s' * (count != 1)} in {place}"] if count else [], []
+
+
+def _beyond(opened: OpenCluster, kept: Sequence[FileSystem]) -> list[str]:
+    """What stays on purpose and carries no tag of the cluster: copies of records, and the network that it stood in."""
+    words, services, spec = [], opened.services, opened.spec
+    if opened.bucket is not None:
+        with suppress(CloudError):
+            found = services.cloud.list_objects(opened.bucket, f"trnctl/{opened.cluster}/")
+            if found:
+                what = "records of runs and costs" if len(found) > 1 else "a record"
+                words.append(f"{what} in s3://{opened.bucket}/trnctl/{opened.cluster}/")
+    if spec is None:
+        return words
+    subnets = {spec.network.head_subnet, spec.network.compute_subnet, *(queue.subnet for queue in spec.queues)}
+    with suppress(CloudError):
+        for stack in services.account.networks():
+            if subnets & set(stack.outputs.values()):
+                why = (
+                    f"{', '.join(one.id for one in kept)} stands in it"
+                    if kept
+                    else f"trnctl network delete {stack.name}"
+                )
+                words.append(f"network stack {stack.name} ({why})")
+    return words
 
 
 def _mirror(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -> str:
@@ -202,17 +249,6 @@ def _wait_for_the_cancelled(plan: TeardownPlan, head: Instance, opened: OpenClus
 def _going(plan: TeardownPlan) -> bool:
     """Whether the stack is on its way out: its head node may be half gone."""
     return plan.stack is not None and plan.stack.phase in {"deleting", "delete-failed"}
-
-
-def delete_stack(name: str, services: Services) -> Iterator[Progress]:
-    """Delete the stack and wait until it is gone. ToolError names what could not be deleted."""
-    services.provisioner.delete(name)
-    phase: Phase | None = None
-    for step in watch(name, services, until=frozenset({None, "delete-failed"}), limit_s=LIMIT_S):
-        phase = step.phase
-        yield step
-    if phase is not None:
-        raise failure(name, "deleted", services)
 
 
 def _delete_storage(kept: Sequence[FileSystem], cluster: str, services: Services) -> list[str]:
@@ -255,7 +291,9 @@ def _proof(name: str, services: Services, deleted: Sequence[str], kept: Sequence
     ids = {one.id for one in kept}
     policy = _KEPT_BY_POLICY | (_BESIDE_STORAGE if kept else frozenset())
     found = [one for one in services.cloud.leftovers(name) if one.id not in ids]
-    stays = [f"{one.kind} {one.id} ({one.gib} GiB)" for one in kept]
+    stays = [
+        f"{one.kind} {one.id} ({f'{one.gib} GiB, ' if one.gib else ''}billed by the month, not priced)" for one in kept
+    ]
     stays += [words(one) for one in found if one.kind in policy]
     left = [words(one) for one in found if one.kind not in policy]
     return Proof(tuple(deleted), tuple(stays), tuple(left), services.cloud.looked_for())

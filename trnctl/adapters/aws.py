@@ -10,7 +10,7 @@ from trnctl.adapters import aws_records as records
 from trnctl.adapters.aws_calls import NoSuchThing
 from trnctl.adapters.aws_clients import Clients
 from trnctl.adapters.aws_leftovers import LOOKS, Look
-from trnctl.adapters.aws_objects import get_objects, list_objects, put_objects
+from trnctl.adapters.aws_objects import delete_objects, get_objects, list_objects, put_objects
 from trnctl.adapters.clock import SystemClock
 from trnctl.errors import CloudError
 from trnctl.ports import Clock, FileSystem, Fleet, Instance, Observed, Resource, Stack, StackEvent, StoredObject
@@ -147,6 +147,10 @@ class BotoCloud:
     def put_objects(self, bucket: str, objects: Mapping[str, str]) -> None:
         """Write texts into a bucket of this region; see `ports.Cloud.put_objects`."""
         put_objects(self._call, self._region, bucket, objects)
+
+    def delete_objects(self, bucket: str, keys: Iterable[str]) -> None:
+        """Delete objects; see `ports.Cloud.delete_objects`."""
+        delete_objects(self._call, bucket, keys)
 
     def list_objects(self, bucket: str, prefix: str) -> list[StoredObject]:
         """The objects below a prefix; see `ports.Cloud.list_objects`."""

@@ -66,6 +66,17 @@ def get_objects(call: Call, bucket: str, keys: Iterable[str]) -> dict[str, str]:
     return {key: text for key, text in texts.items() if text is not None}
 
 
+def delete_objects(call: Call, bucket: str, keys: Iterable[str]) -> None:
+    """Delete objects one by one: there are a handful. In a bucket that keeps versions the older ones stay, as its owner
+    wants it."""
+    for key in keys:
+        try:
+            call("s3", "delete_object", Bucket=bucket, Key=key)
+        except NoSuchThing as error:
+            if error.code == "NoSuchBucket":
+                raise _no_bucket(bucket) from error
+
+
 def _no_bucket(bucket: str) -> CloudError:
     return CloudError(f"There is no bucket {bucket}.", remedy="Correct `bucket` in the cluster file.")
 

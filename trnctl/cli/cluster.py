@@ -10,6 +10,9 @@ app = typer.Typer(no_args_is_help=True, help="Clusters: render, create, update, 
 fleet = typer.Typer(no_args_is_help=True, help="The compute fleet.")
 app.add_typer(fleet, name="fleet")
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+PriceOf = Annotated[
+    list[str] | None, typer.Option("--price", metavar="TYPE=USD", help="What a type costs you an hour.")
+]
 Suppress = Annotated[
     list[str] | None,
     typer.Option("--suppress", help="A finding's code that is not to count; may be given again.", show_default=False),
@@ -55,28 +58,23 @@ def validate(
 
 
 @app.command()
-def create(context: typer.Context, yes: Yes = False, suppress: Suppress = None) -> None:
+def create(
+    context: typer.Context,
+    new_storage: Annotated[
+        bool, typer.Option("--new-storage", help="Make file systems anew, also where an earlier cluster has left some.")
+    ] = False,
+    price: PriceOf = None,
+    online: Annotated[bool, typer.Option("--online", help="Ask AWS's price list, not the dated table.")] = False,
+    yes: Yes = False,
+    suppress: Suppress = None,
+) -> None:
     """Create the cluster: the plan with its price, then ParallelCluster, then progress to the end."""
-    from trnctl.actions.create import create as carry_out
-    from trnctl.actions.create import plan_create
-    from trnctl.actions.stack import standing_phase
-    from trnctl.cli import cluster_screens as screens
-    from trnctl.cli import preflight_screens
+    from trnctl.cli import create_screens as screens
     from trnctl.cli.output import Screen
-    from trnctl.cli.progress import follow_stack
 
     session: Session = context.obj
-    spec = session.spec()
-    services = session.services(spec.region, spec.name, spec)
-    plan = plan_create(spec, standing_phase(spec.name, services))
-    screen = Screen(session)
-    screens.create_plan(screen, plan, services.notice)
-    if plan.asks:
-        # What is left of a creation that failed holds the name: ParallelCluster's dry run would refuse it.
-        preflight_screens.before(screen, session, services, suppress or [], stands=plan.standing is not None)
-        screen.confirm("Create it?", yes=yes)
-    last = follow_stack(screen, carry_out(plan, services), "trnctl status shows it; trnctl cluster create goes on")
-    screens.created(screen, plan, last)
+    prices = screens.prices(session, price or [], online=online)
+    screens.create(Screen(session), session, prices, adopts=not new_storage, yes=yes, suppress=suppress or [])
 
 
 @app.command()
@@ -141,8 +139,8 @@ def events(context: typer.Context) -> None:
 @app.command()
 def delete(context: typer.Context, yes: Yes = False) -> None:
     """Delete the stack only. `trnctl teardown` also looks after runs, storage and what is left."""
+    from trnctl.actions.removal import delete_stack
     from trnctl.actions.stack import require_stack
-    from trnctl.actions.teardown import delete_stack
     from trnctl.cli.output import Screen
     from trnctl.cli.progress import follow_stack
 

@@ -10,91 +10,12 @@ from rich.text import Text
 
 from trnctl.cli.output import Screen
 from trnctl.cli.progress import readable
-from trnctl.cli.words import clock, duration, gib, plural
+from trnctl.cli.words import clock, gib, plural
 from trnctl.errors import LeftoverError
 
 if TYPE_CHECKING:
-    from trnctl.actions.create import CreatePlan
-    from trnctl.actions.stack import Progress
     from trnctl.actions.teardown import Proof, TeardownPlan
     from trnctl.ports import ClusterSummary, StackEvent
-    from trnctl.specs.cluster import ClusterSpec, Queue, Storage
-
-
-def create_plan(screen: Screen, plan: CreatePlan, notice: str) -> None:
-    """The cluster in a few lines, and its price before anything is spent."""
-    spec = plan.spec
-    screen.notice(notice)
-    screen.say(
-        f"{spec.name} in {spec.region} — ParallelCluster {spec.pcluster.version}, {spec.os}, Neuron {spec.neuron_sdk}"
-    )
-    screen.say()
-    screen.say(f"  {'head':<10}1 × {spec.head_node.instance_type:<18}{_ssh_words(spec)}")
-    for queue in spec.queues:
-        for row in _queue_rows(queue):
-            screen.say(f"  {row}")
-    for storage in spec.storage:
-        screen.say(f"  {storage.mount:<10}{_storage_words(storage)}")
-    screen.say()
-    screen.say(f"  idle {plan.idle}   full {plan.full}")
-    screen.say(f"  {plan.full.basis}", style="dim")
-    if spec.ttl is not None:
-        screen.say(f"  the head node stops the fleet {spec.ttl} (ttl)")
-    for kind in sorted({*plan.idle.unknown, *plan.full.unknown}):
-        screen.say(f"  ! the price of {kind} is not known and not counted", style="yellow")
-    if plan.standing == "create-failed":
-        screen.say(f"  ! a stack named {spec.name} that failed to be created is deleted first", style="yellow")
-    elif plan.standing is not None:
-        screen.say(f"  {spec.name} is already {plan.standing}: nothing new is made", style="dim")
-    screen.say()
-
-
-def _ssh_words(spec: ClusterSpec) -> str:
-    ways = []
-    if spec.head_node.ssh_from:
-        ways.append(f"ssh from {', '.join(spec.head_node.ssh_from)}")
-    if spec.head_node.ssm:
-        ways.append("Session Manager")
-    return " and ".join(ways) or "no way in"
-
-
-def _queue_rows(queue: Queue) -> list[str]:
-    from trnctl.specs.instances import instance
-
-    rows = []
-    for index, resource in enumerate(queue.compute_resources):
-        facts = instance(resource.instance_type)
-        cards = facts.efa_interfaces if facts else 0
-        words = [queue.capacity.type.replace("-", " ")]
-        if cards and resource.efa is not False:
-            words.append(f"EFA ×{cards}")
-        if queue.placement_group:
-            words.append("one placement group" if queue.placement_group is True else f"group {queue.placement_group}")
-        count = f"{resource.min_count}…{resource.max_count} × {resource.instance_type}"
-        rows.append(f"{queue.name if index == 0 else '':<10}{count:<22}  {', '.join(words)}")
-    return rows
-
-
-def _storage_words(storage: Storage) -> str:
-    if not storage.managed:
-        return f"{storage.kind} {storage.file_system_id}, yours"
-    size = f" {gib(storage.gib)}" if storage.gib else ""
-    kind = {"fsx": f"FSx for Lustre {storage.deployment}", "efs": "EFS", "ebs": f"EBS {storage.volume_type}"}[
-        storage.kind
-    ]
-    return f"{kind}{size}   {'kept on teardown' if storage.on_delete == 'retain' else 'deleted with the cluster'}"
-
-
-def created(screen: Screen, plan: CreatePlan, last: Progress | None) -> None:
-    """The end of a create."""
-    took = duration(last.elapsed_s) if last else "–"
-    screen.done(
-        {"cluster": plan.spec.name, "region": plan.spec.region, "phase": "running"},
-        f"{plan.spec.name} is running."
-        if plan.standing == "running"
-        else f"{plan.spec.name} is running, after {took}.",
-        after="trnctl submit bert-large -N 16, trnctl status, trnctl ssh",
-    )
 
 
 def clusters(screen: Screen, found: Sequence[ClusterSummary], region: str) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trnctl.actions.preflight import Preflight
     from trnctl.cli.session import Session
     from trnctl.ports import Services
+    from trnctl.specs.cluster import ClusterSpec
 
 # A cluster file of trnctl's own has this key outermost; no section of ParallelCluster's is called so.
 _OURS = re.compile(r"^(cluster|\"cluster\"|'cluster') *:", re.MULTILINE)
@@ -66,15 +67,22 @@ def _any_file(
 
 
 def before(
-    screen: Screen, session: Session, services: Services, suppress: Sequence[str], *, stands: bool = False
+    screen: Screen,
+    session: Session,
+    services: Services,
+    suppress: Sequence[str],
+    *,
+    stands: bool = False,
+    spec: ClusterSpec | None = None,
 ) -> None:
-    """Run preflight before a cluster is made or changed, and show what it says. RefusedError when it finds an error."""
+    """Run preflight before a cluster is made or changed, and show what it says. RefusedError when it finds an error.
+    `spec` is the cluster where it is not quite what the file says: with what it adopts."""
     from trnctl.actions.preflight import of_cluster, refuse
 
     _require_codes(suppress)
     file = session.file()
     checked = of_cluster(
-        file.cluster,
+        spec or file.cluster,
         _source(session),
         file.path,
         said=file.findings,

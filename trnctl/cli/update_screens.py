@@ -23,6 +23,7 @@ def update(
     screen: Screen, session: Session, counts: list[str], *, requeue: bool, yes: bool, suppress: Sequence[str]
 ) -> None:
     """The whole command: the difference, what it takes, a yes, and then progress to the end."""
+    from trnctl.actions.adopt import adopt
     from trnctl.actions.stack import require_stack
     from trnctl.actions.update import check, plan_update, settle
     from trnctl.actions.update import update as carry_out
@@ -30,7 +31,8 @@ def update(
     if counts:
         session.edited = edited(session, counts)
     opened = session.open()
-    spec, services = session.spec(), opened.services
+    services = opened.services
+    spec, _ = adopt(session.spec(), services)
     require_stack(spec.name, spec.region, services)
     follow(screen, settle(spec.name, services), stack_words, AGAIN)
     plan = plan_update(spec, services, opened.runs_folder)
@@ -42,7 +44,7 @@ def update(
         return
     check(plan, requeue=requeue)
     if plan.changes:
-        preflight_screens.before(screen, session, services, suppress, stands=True)
+        preflight_screens.before(screen, session, services, suppress, stands=True, spec=spec)
     screen.confirm("Update it?", yes=yes)
     follow_update(screen, carry_out(plan, services, lambda: _accepted(screen, session)))
     screen.done({"updated": spec.name}, f"{spec.name} is updated.", after="trnctl status")

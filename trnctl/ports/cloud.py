@@ -139,6 +139,9 @@ class Cloud(Protocol):
         They get no access of their own: who may read the bucket may read them. CloudError, before anything is
         written, when there is no such bucket or it lies in another region."""
 
+    def delete_objects(self, bucket: str, keys: Iterable[str]) -> None:
+        """Delete objects by key; silent for those that are gone. CloudError when there is no such bucket."""
+
     def list_objects(self, bucket: str, prefix: str) -> list[StoredObject]:
         """The objects of a bucket whose keys begin so, by key. CloudError when there is no such bucket."""
 

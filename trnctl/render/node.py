@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 
 from trnctl.ports import File
@@ -53,6 +54,11 @@ def node_documents(spec: ClusterSpec, supply: Supply = NEURON) -> tuple[File, ..
         File(f"{updated}/head.sh", head),
         File(f"{chosen}/compute.sh", compute),
     )
+
+
+def is_node_script(key: str, cluster: str) -> bool:
+    """Whether an object in a bucket is one of these scripts, of whichever choice of software or ttl."""
+    return re.fullmatch(rf"trnctl/{re.escape(cluster)}/([0-9a-f]{{16}}/)?(head|compute)\.sh", key) is not None
 
 
 def own_actions(spec: ClusterSpec, supply: Supply = NEURON) -> CustomActions:

@@ -90,6 +90,13 @@ _CLUSTER_FAULTS = {
     "protected-mode": "the fleet goes into protected mode, as when nodes failed to boot ten times; trnctl cluster "
     "fleet start ends it",
 }
+_ACCOUNT_FAULTS["placement-group-in-use"] = Fault(
+    "a placement group is still in use when the stack is deleted, as with nodes that terminate slowly",
+    {
+        "kind": "resource", "op": "DELETE", "type": "AWS::EC2::PlacementGroup",
+        "reason": "The placement group 'compute1-i1' is in use and may not be deleted.",
+    },
+)  # fmt: skip
 FAULTS: Mapping[str, Fault] = {
     **{name: Fault(happens, path="/_sandbox/tool-faults") for name, happens in TOOL_FAULTS.items()},
     **_ACCOUNT_FAULTS,
