@@ -8,7 +8,11 @@ from tests.fakes.account import InMemoryCloud, InMemoryProvisioner
 from tests.fakes.cache import InMemoryCache
 from tests.fakes.clock import HandWoundClock
 from tests.fakes.evidence import InMemoryEvidence
+<<<<<<< HEAD
 from tests.fakes.health import InMemoryHealth
+=======
+from tests.fakes.export import InMemoryExport
+>>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
 from tests.fakes.holdings import InMemoryAccount
 from tests.fakes.monitor import InMemoryMonitor
 from tests.fakes.queue import InMemoryQueue
@@ -21,7 +25,11 @@ from trnctl.ports import (
     Instance,
     JobQueue,
     LoadMonitor,
+<<<<<<< HEAD
     NodeHealth,
+=======
+    RunExport,
+>>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
     Services,
     Shell,
 )
@@ -37,7 +45,11 @@ class InMemoryHead:
     evidence_behind: HeadEvidence
     monitor_behind: LoadMonitor
     allocator_behind: Allocator
+<<<<<<< HEAD
     health_behind: NodeHealth
+=======
+    export_behind: RunExport
+>>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
     asked: list[Instance] = field(default_factory=list)
 
     def shell(self, head: Instance) -> Shell:
@@ -54,6 +66,11 @@ class InMemoryHead:
         """The compile caches beside it."""
         self.asked.append(head)
         return self.cache_behind
+
+    def export(self, head: Instance) -> RunExport:
+        """The copies that it makes."""
+        self.asked.append(head)
+        return self.export_behind
 
     def evidence(self, head: Instance) -> HeadEvidence:
         """What it has written down."""
@@ -104,9 +121,15 @@ class World:
         self.evidence = InMemoryEvidence()
         self.monitor = InMemoryMonitor(self.clock)
         self.allocator = InMemoryAllocator()
+<<<<<<< HEAD
         self.health = InMemoryHealth()
         self.head = InMemoryHead(
             self.queue, self.head_shell, self.cache, self.evidence, self.monitor, self.allocator, self.health
+=======
+        self.export = InMemoryExport()
+        self.head = InMemoryHead(
+            self.queue, self.head_shell, self.cache, self.evidence, self.monitor, self.allocator, self.export
+>>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
         )
         self._mount_prefix, self._notice = mount_prefix, notice
 

@@ -11,9 +11,9 @@ from tests.unit.test_submit import example
 from trnctl.actions.adopt import adopt
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import Progress
-from trnctl.actions.teardown import Proof, check, check_storage, plan_teardown, teardown
+from trnctl.actions.teardown import Proof, check, check_export, check_storage, plan_teardown, teardown
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
-from trnctl.ports import FileSystem, Job, Resource
+from trnctl.ports import ExportStep, FileSystem, Job, Resource
 
 LUSTRE = FileSystem("fs-0aa11bb22cc33dd61", "fsx-lustre", 1200, "available", "SCRATCH_2")
 OTHER = FileSystem("fs-0aa11bb22cc33dd99", "fsx-lustre", 2400, "AVAILABLE")
@@ -39,7 +39,7 @@ def opened(world: World) -> OpenCluster:
 
 def run(world: World, *, delete_storage: bool) -> Proof:
     """Tear down to the proof."""
-    steps: list[Progress | Proof] = list(
+    steps: list[Progress | ExportStep | Proof] = list(
         teardown(plan_teardown(opened(world)), opened(world), delete_storage=delete_storage)
     )
     assert isinstance(steps[-1], Proof)
@@ -258,6 +258,37 @@ def test_a_file_system_that_is_kept_keeps_the_network_and_says_so(world: World) 
     [network] = [one for one in proof.kept if one.startswith("network stack")]
     assert network == f"network stack net1 ({LUSTRE.id} stands in it)"
     assert any(LUSTRE.id in one and "not priced" in one for one in proof.kept)
+
+
+def test_an_export_comes_first_and_is_told(world: World) -> None:
+    steps = list(teardown(plan_teardown(opened(world)), opened(world), delete_storage=True, export="s3://b/x"))
+    assert isinstance(steps[0], ExportStep)
+    assert world.export.asked == ["s3://b/x"]
+    proof = steps[-1]
+    assert isinstance(proof, Proof)
+    assert "2 files of runs in s3://b/x (2 copied now)" in proof.kept
+
+
+def test_an_export_that_breaks_off_deletes_nothing(world: World) -> None:
+    world.export.fails = "AccessDenied"
+    with pytest.raises(ToolError, match="broke off"):
+        list(teardown(plan_teardown(opened(world)), opened(world), delete_storage=True, export="s3://b/x"))
+    stack = world.cloud.observe("ultra1").stack
+    assert stack is not None
+    assert (stack.phase, world.cloud.deleted_file_systems) == ("running", [])
+
+
+@pytest.mark.parametrize("place", ["b/x", "s3://", "s3://A B", "https://b", "s3://b/x y"])
+def test_an_export_to_no_place_is_refused(world: World, place: str) -> None:
+    with pytest.raises(UsageError, match="no place in S3"):
+        check_export(plan_teardown(opened(world)), place)
+    check_export(plan_teardown(opened(world)), "s3://my-bucket")
+
+
+def test_nothing_can_be_exported_without_a_head_node(world: World) -> None:
+    free(world)
+    with pytest.raises(RefusedError, match="no head node that runs"):
+        check_export(plan_teardown(opened(world)), "s3://my-bucket/x")
 
 
 # ----------------------------------------------------------------------------------------------- adopting

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from trnctl.actions.removal import delete_stack
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import POLL_SECONDS, Progress, retained, stack_size
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
-from trnctl.ports import FileSystem, Instance, Job, Resource, Services, Stack
+from trnctl.ports import ExportStep, FileSystem, Instance, Job, Resource, Services, Stack
 from trnctl.render.job import mirror_prefix
 from trnctl.render.node import is_node_script
 
@@ -150,14 +151,36 @@ def check_storage(plan: TeardownPlan, services: Services) -> None:
             )
 
 
-def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -> Iterator[Progress | Proof]:
-    """Carry the plan out, yielding progress and at last the Proof. Can be run again at any point."""
+def check_export(plan: TeardownPlan, to: str) -> None:
+    """Refuse an export that cannot be. UsageError for a place that is none; RefusedError without a head node."""
+    if not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s]*)?", to):
+        raise UsageError(f"--export {to} is no place in S3", remedy="write it as s3://BUCKET/PREFIX")
+    if plan.head is None or plan.head.state != "running" or _going(plan):
+        raise RefusedError(
+            f"{plan.cluster} has no head node that runs, and only it can copy what lies on its file systems",
+            remedy="leave --export out; with --keep-storage the data stays, and another cluster can mount and copy it",
+        )
+
+
+def teardown(
+    plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool, export: str = ""
+) -> Iterator[Progress | ExportStep | Proof]:
+    """Carry the plan out, yielding progress and at last the Proof. Can be run again at any point. An export (to s3://…)
+    comes first, and when it breaks off nothing is deleted."""
     name, services = plan.cluster, opened.services
     deleted: list[str] = []
+    exported: list[str] = []
     if plan.head is not None:
         for run in sorted({job.run for job in plan.runs if job.run}):
             services.head.queue(plan.head).cancel(run, opened.runs_folder)
             deleted.append(f"run {run} (cancelled)")
+    if export and plan.head is not None:
+        _wait_for_the_cancelled(plan, plan.head, opened)
+        for step in services.head.export(plan.head).export(opened.runs_folder, export, opened.region):
+            if isinstance(step, ExportStep):
+                yield step
+            else:
+                exported.append(f"{step.files} files of runs in {step.to} ({step.copied} copied now)")
     records = _mirror(plan, opened, delete_storage=delete_storage)
     if plan.stack is not None:
         phase = plan.stack.phase
@@ -173,7 +196,9 @@ def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) -
     yours = {one.id for one in plan.yours}
     kept = [one for one in services.cloud.file_systems(name) if not delete_storage or one.id in yours]
     proof = _proof(name, services, deleted, kept)
-    yield replace(proof, kept=(*proof.kept, *_beyond(opened, kept)), left=(*proof.left, *left), records=records)
+    yield replace(
+        proof, kept=(*proof.kept, *exported, *_beyond(opened, kept)), left=(*proof.left, *left), records=records
+    )
 
 
 def _delete_scripts(opened: OpenCluster) -> tuple[list[str], list[str]]:

@@ -115,6 +115,11 @@ _REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
         RefusedError,
         "Submit a new run that starts from its checkpoint, with a cap of its own: trnctl submit … --from RUN.",
     ),
+    "export": (
+        ToolError,
+        "Nothing has been deleted. The head node's role must be allowed to write there (iam.policies); to the cluster's "
+        "own bucket it is. Run the command again: it goes on where it broke off.",
+    ),
     "never": (RefusedError, "Submit it: trnctl submit."),
     "no-checkpoint": (RefusedError, "Look at what it has: trnctl results RUN; or start from the beginning."),
     "no-nodes": (RefusedError, "trnctl health -N 1 starts a node and looks at it; trnctl status shows them all."),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from trnctl.actions.stack import Progress
     from trnctl.actions.teardown import Proof
-    from trnctl.ports import Fleet
+    from trnctl.ports import ExportStep, Fleet
 
 QUIET_SECONDS = 30.0
 _BAR = 24
@@ -100,15 +100,22 @@ def follow_fleet(screen: Screen, steps: Iterator[Fleet]) -> str:
     return last.status if last else "unknown"
 
 
-def follow_teardown(screen: Screen, steps: Iterator[Progress | Proof], cluster: str) -> Proof:
+def export_words(step: ExportStep) -> str:
+    """`export 12/40 files, 3.1 of 9.2 GB  a3f/checkpoints/ckpt_900.pt`."""
+    done, whole = step.done_bytes / 1e9, step.bytes / 1e9
+    return f"export {step.done_files}/{step.files} files, {done:,.1f} of {whole:,.1f} GB  {step.name[-60:]}"
+
+
+def follow_teardown(screen: Screen, steps: Iterator[Progress | ExportStep | Proof], cluster: str) -> Proof:
     """Follow a teardown; its proof is the last thing that it yields."""
     from trnctl.actions.teardown import Proof
+    from trnctl.ports import ExportStep
 
-    last = follow(
-        screen,
-        steps,
-        lambda step: "looking for what is left" if isinstance(step, Proof) else stack_words(step),
-        f"trnctl teardown --cluster {cluster} takes it up again",
-    )
+    def words(step: Progress | ExportStep | Proof) -> str:
+        if isinstance(step, ExportStep):
+            return export_words(step)
+        return "looking for what is left" if isinstance(step, Proof) else stack_words(step)
+
+    last = follow(screen, steps, words, f"trnctl teardown --cluster {cluster} takes it up again")
     assert isinstance(last, Proof)  # noqa: S101  # a teardown either raises or ends with its proof
     return last

@@ -17,10 +17,13 @@ def teardown(
     cancel_runs: Annotated[bool, typer.Option("--cancel-runs", help="Cancel runs that are alive.")] = False,
     keep_storage: Annotated[bool, typer.Option("--keep-storage", help="Keep file systems that outlive it.")] = False,
     delete_storage: Annotated[bool, typer.Option("--delete-storage", help="Delete them and their data.")] = False,
+    export: Annotated[
+        str, typer.Option("--export", metavar="s3://…", help="First copy results, logs and checkpoints there.")
+    ] = "",
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
 ) -> None:
     """Delete the cluster, wait until it is gone, and list what is left (exit 7 when anything is)."""
-    from trnctl.actions.teardown import check, check_storage, plan_teardown
+    from trnctl.actions.teardown import check, check_export, check_storage, plan_teardown
     from trnctl.actions.teardown import teardown as carry_out
     from trnctl.cli import cluster_screens as screens
     from trnctl.cli.output import Screen
@@ -34,9 +37,12 @@ def teardown(
     storage = True if delete_storage else False if keep_storage else None
     screens.teardown_plan(screen, plan, opened.services.notice, delete_storage=storage)
     storage = screens.ask_storage(screen, plan) if storage is None else storage
+    if export:
+        check_export(plan, export)
     check(plan, cancel_runs=cancel_runs, delete_storage=storage)
     if storage:
         check_storage(plan, opened.services)
     screen.confirm("Delete it?", yes=yes)
-    proof = follow_teardown(screen, carry_out(plan, opened, delete_storage=bool(storage)), opened.cluster)
+    steps = carry_out(plan, opened, delete_storage=bool(storage), export=export)
+    proof = follow_teardown(screen, steps, opened.cluster)
     screens.proof(screen, proof, opened.cluster)

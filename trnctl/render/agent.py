@@ -17,8 +17,17 @@ for name, text in {modules!r}:
 
 def agent() -> str:
     """The whole program, as one text."""
-    modules = [(name, templates.read(f"node/{name}.py")) for name in _MODULES]
-    return _INSTALL.format(modules=modules) + templates.read("node/queue.py")
+    return _program("queue", _MODULES)
+
+
+def exporter() -> str:
+    """The program that copies runs to a bucket."""
+    return _program("export", ("s3",))
+
+
+def _program(main: str, imports: tuple[str, ...]) -> str:
+    modules = [(name, templates.read(f"node/{name}.py")) for name in imports]
+    return _INSTALL.format(modules=modules) + templates.read(f"node/{main}.py")
 
 
 def node_monitor() -> str:

@@ -1,0 +1,100 @@
+"""Copy runs from the cluster's shared storage to a bucket, before it is deleted: what they achieved, and checkpoints.
+
+Sent to the head node like the agent, with `s3`; it installs nothing, and needs no AWS software there. Each line that it
+prints is an object, JSON after `trnctl `:
+
+    {"files": N, "bytes": N}                     what there is to copy, first
+    {"done": N, "bytes": N, "name": "RUN/…"}     after each file, and now and then within a large one
+    {"ok": {"files": N, "bytes": N, "copied": N, "to": "s3://…"}}, or {"error": {"kind", "message", "said"}}
+
+A file that lies there already with the same size, and was written there later, is not copied again, so that an export
+that broke off goes on where it was. Only Python 3.6.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import s3
+
+PART = 64 * 1024 * 1024  # bytes; S3 takes at most 10,000 parts, so that a file may have 625 GiB
+WHOLE = ("results.json", "run.json", "submitted.json", "not-submitted.json", "ended", "logs", "checkpoints")
+
+
+def main(text):
+    """Copy what the request names; the exit code."""
+    request = json.loads(text)
+    name, prefix = s3.split(request["to"])
+    bucket = s3.Bucket(name, request.get("region", ""))
+    files = list(wanted(places(request)))
+    emit({"files": len(files), "bytes": sum(path.stat().st_size for _, path in files)})
+    try:
+        there = {key: (size, at) for key, size, at in bucket.list(prefix)}
+        copied = done = 0
+        for number, (relative, path) in enumerate(files, start=1):
+            facts = path.stat()
+            old = there.get(prefix + relative)
+            if old is None or old[0] != facts.st_size or old[1] < facts.st_mtime:
+                put(bucket, prefix + relative, path, lambda extra, d=done, n=number, r=relative: tell(n, d + extra, r))
+                copied += 1
+            done += facts.st_size
+            tell(number, done, relative)
+    except (OSError, s3.Unreachable) as error:
+        message = "The export to {} broke off.".format(request["to"])
+        emit({"error": {"kind": "export", "message": message, "said": str(error)}})
+        return 3
+    emit({"ok": {"files": len(files), "bytes": done, "copied": copied, "to": request["to"]}})
+    return 0
+
+
+def tell(number, done, name):
+    """How far it is."""
+    emit({"done": number, "bytes": done, "name": name})
+
+
+def places(request):
+    """The folders in which runs lie; without a cluster file there are patterns, separated by colons."""
+    found = []
+    for pattern in request["runs_folder"].split(":"):
+        found += sorted(Path("/").glob(pattern[1:])) if "*" in pattern else [Path(pattern)]
+    return found
+
+
+def wanted(folders):
+    """(RUN/path, file) of everything that is worth keeping. Scripts are not: they hold the values of variables."""
+    for folder in folders:
+        for run in sorted(folder.glob("*/run.json")):
+            for name in WHOLE:
+                path = run.parent / name
+                for file in [path] if path.is_file() else sorted(path.rglob("*")):
+                    if file.is_file() and not file.is_symlink():
+                        yield str(file.relative_to(folder)), file
+
+
+def put(bucket, key, path, told):
+    """Write one file, in parts when it is large; `told` hears how many bytes of it are there."""
+    if path.stat().st_size <= PART:
+        bucket.put(key, path.read_bytes())
+        return
+    upload = bucket.begin(key)
+    parts, sent = [], 0
+    try:
+        with path.open("rb") as file:
+            for content in iter(lambda: file.read(PART), b""):
+                parts.append(bucket.part(key, upload, len(parts) + 1, content))
+                sent += len(content)
+                told(sent)
+        bucket.finish(key, upload, parts)
+    except BaseException:
+        bucket.abandon(key, upload)
+        raise
+
+
+def emit(event):
+    """One line of the protocol."""
+    sys.stdout.write("trnctl " + json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.stdin.read()))
