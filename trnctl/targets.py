@@ -21,11 +21,8 @@ from trnctl.ports import (
     Instance,
     JobQueue,
     LoadMonitor,
-<<<<<<< HEAD
     NodeHealth,
-=======
     RunExport,
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
     Services,
     Shell,
 )
@@ -153,21 +150,19 @@ class SshDoor:
 
         return AgentCache(self.shell(head), agent())
 
-<<<<<<< HEAD
     def health(self, head: Instance) -> NodeHealth:
         """The health of its nodes, through the same agent."""
         from trnctl.adapters.node_health import AgentHealth
         from trnctl.render.agent import agent
 
         return AgentHealth(self.shell(head), agent())
-=======
+
     def export(self, head: Instance) -> RunExport:
         """Copies what lies on its shared storage, through a script of its own."""
         from trnctl.adapters.run_export import AgentExport
         from trnctl.render.agent import exporter
 
         return AgentExport(self.shell(head), exporter())
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
 
     def evidence(self, head: Instance) -> HeadEvidence:
         """What it has written down, through a script of its own."""

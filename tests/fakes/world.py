@@ -8,11 +8,8 @@ from tests.fakes.account import InMemoryCloud, InMemoryProvisioner
 from tests.fakes.cache import InMemoryCache
 from tests.fakes.clock import HandWoundClock
 from tests.fakes.evidence import InMemoryEvidence
-<<<<<<< HEAD
-from tests.fakes.health import InMemoryHealth
-=======
 from tests.fakes.export import InMemoryExport
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
+from tests.fakes.health import InMemoryHealth
 from tests.fakes.holdings import InMemoryAccount
 from tests.fakes.monitor import InMemoryMonitor
 from tests.fakes.queue import InMemoryQueue
@@ -25,11 +22,8 @@ from trnctl.ports import (
     Instance,
     JobQueue,
     LoadMonitor,
-<<<<<<< HEAD
     NodeHealth,
-=======
     RunExport,
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
     Services,
     Shell,
 )
@@ -45,11 +39,8 @@ class InMemoryHead:
     evidence_behind: HeadEvidence
     monitor_behind: LoadMonitor
     allocator_behind: Allocator
-<<<<<<< HEAD
     health_behind: NodeHealth
-=======
     export_behind: RunExport
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
     asked: list[Instance] = field(default_factory=list)
 
     def shell(self, head: Instance) -> Shell:
@@ -121,15 +112,17 @@ class World:
         self.evidence = InMemoryEvidence()
         self.monitor = InMemoryMonitor(self.clock)
         self.allocator = InMemoryAllocator()
-<<<<<<< HEAD
         self.health = InMemoryHealth()
-        self.head = InMemoryHead(
-            self.queue, self.head_shell, self.cache, self.evidence, self.monitor, self.allocator, self.health
-=======
         self.export = InMemoryExport()
         self.head = InMemoryHead(
-            self.queue, self.head_shell, self.cache, self.evidence, self.monitor, self.allocator, self.export
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
+            self.queue,
+            self.head_shell,
+            self.cache,
+            self.evidence,
+            self.monitor,
+            self.allocator,
+            self.health,
+            self.export,
         )
         self._mount_prefix, self._notice = mount_prefix, notice
 

@@ -20,11 +20,8 @@ from trnctl.ports.allocation import Allocation, Allocator
 from trnctl.ports.cache import CacheEntry, CachePicture, CacheWish, Compile, CompileCache, Lock, Pruned, Unlocked
 from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack, StoredObject
 from trnctl.ports.evidence import Gathered, HeadEvidence, SavedText
-<<<<<<< HEAD
-from trnctl.ports.health import CheckProgress, Drained, HealthCheck, HealthReport, Link, NodeFinding, NodeHealth
-=======
 from trnctl.ports.export import Exported, ExportStep, RunExport
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
+from trnctl.ports.health import CheckProgress, Drained, HealthCheck, HealthReport, Link, NodeFinding, NodeHealth
 from trnctl.ports.ledger import FleetLedger
 from trnctl.ports.monitor import JobLoad, LoadMonitor, LoadPicture, NodeLoad
 from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
@@ -68,12 +65,9 @@ __all__ = [
     "Compile",
     "CompileCache",
     "Completed",
-<<<<<<< HEAD
     "Drained",
-=======
     "ExportStep",
     "Exported",
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
     "File",
     "FileSystem",
     "Fleet",

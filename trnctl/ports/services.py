@@ -11,11 +11,8 @@ from trnctl.ports.allocation import Allocator
 from trnctl.ports.cache import CompileCache
 from trnctl.ports.cloud import Cloud, Instance
 from trnctl.ports.evidence import HeadEvidence
-<<<<<<< HEAD
-from trnctl.ports.health import NodeHealth
-=======
 from trnctl.ports.export import RunExport
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
+from trnctl.ports.health import NodeHealth
 from trnctl.ports.monitor import LoadMonitor
 from trnctl.ports.provisioner import Provisioner
 from trnctl.ports.queue import JobQueue
@@ -73,10 +70,8 @@ class HeadDoor(Protocol):
     def allocator(self, head: Instance) -> Allocator:
         """Nodes of its queues for a person at a terminal."""
 
-<<<<<<< HEAD
     def health(self, head: Instance) -> NodeHealth:
         """The health of the nodes behind it."""
-=======
+
     def export(self, head: Instance) -> RunExport:
         """Copies what lies on its shared storage to a bucket."""
->>>>>>> d855091 (Export runs to a bucket before a teardown deletes anything)
