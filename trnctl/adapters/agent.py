@@ -117,8 +117,8 @@ _REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
     ),
     "export": (
         ToolError,
-        "Nothing has been deleted. The head node's role must be allowed to write there (iam.policies); to the cluster's "
-        "own bucket it is. Run the command again: it goes on where it broke off.",
+        "Nothing has been deleted. The head node's role must be allowed to write there (iam.policies); it may write to "
+        "the cluster's own bucket. Run the command again: it goes on where it broke off.",
     ),
     "never": (RefusedError, "Submit it: trnctl submit."),
     "no-checkpoint": (RefusedError, "Look at what it has: trnctl results RUN; or start from the beginning."),
