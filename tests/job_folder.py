@@ -14,7 +14,8 @@ from typing import Any
 
 from tests.recipes import layout, recipe, request
 from trnctl.plan.cap import Cap
-from trnctl.render.job import code_folder, documents
+from trnctl.render.job import documents
+from trnctl.render.places import code_folder
 from trnctl.specs.workload import WorkloadSpec
 
 # srun: only node 0, with the output where Slurm would put it. A signal goes to the whole process group, as Slurm sends

@@ -69,21 +69,42 @@ def now():
 
 def lock(folder):
     """Hold the run alone; the lock goes with this process."""
-    handle = (folder / ".lock").open("w")
-    for _ in range(120):
+    handle = locked(folder / ".lock", 30)
+    if handle is None:
+        raise Refused("busy", "Another submission of this run has held its lock for 30 seconds.")
+    return handle
+
+
+def locked(path, patience, waiting=None):
+    """A file that this process alone holds locked while the handle lives; None when another one holds it for `patience`
+    seconds. `waiting` is called, with what the holder has written into the file, for as long as one holds it."""
+    handle, until = open_lock(path), time.time() + patience
+    while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return handle
         except OSError as error:
             if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
                 # A Lustre mounted without `flock`: there is one head node, so its own disk can hold the lock.
-                name = "trnctl-{}-{}.lock".format(os.getuid(), str(folder).replace("/", "_")[-150:])
-                handle = Path(tempfile.gettempdir(), name).open("w")  # noqa: SIM115  the lock lives as long as this
-            elif error.errno not in (errno.EAGAIN, errno.EACCES):
+                name = "trnctl-{}-{}.lock".format(os.getuid(), str(path).replace("/", "_")[-150:])
+                handle = Path(tempfile.gettempdir(), name).open("a+")  # noqa: SIM115  the lock lives as long as this
+                continue
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            else:
-                time.sleep(0.25)
-    raise Refused("busy", "Another submission of this run has held its lock for 30 seconds.")
+        if time.time() >= until:
+            return None
+        if waiting is not None:
+            handle.seek(0)
+            waiting(handle.read(200).strip())
+        time.sleep(0.25)
+
+
+def open_lock(path):
+    """The lock's file, also one that another user has made: whoever may read it may lock it."""
+    try:
+        return path.open("a+")
+    except PermissionError:
+        return path.open("r")
 
 
 def share(*folders):

@@ -7,13 +7,15 @@ import select
 import sys
 import time
 
+import preparing
 from folder import Refused, log_node, read_json, run_folder, tail
 from slurm import SEP, call
 from submit import STAGES
 
 # Slurm's words for a job that is over, and ours for one whose end nobody wrote down.
 OVER = ["BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"]
-OVER += ["REVOKED", "TIMEOUT", "UNKNOWN_END"]
+OVER += ["REVOKED", "TIMEOUT", "UNKNOWN_END", "LOST"]
+DIED = "the preparer has died on the head node; trnctl resume starts it again"
 
 
 def emit(event):
@@ -61,7 +63,7 @@ def follow(request):
     submitted = read_json(folder / "submitted.json")
     if submitted is None:
         raise Refused("no-run", "There is no submitted run {run} in {runs_folder}.".format(**request))
-    jobs = {s: i for s, i in submitted["jobs"].items() if request.get("stage") in ("", None, s)}
+    jobs = {s: i for s, i in jobs_of_stages(folder, submitted).items() if request.get("stage") in ("", None, s)}
     logs = logs_to_follow(folder, request)
     pause, known, spoke = request.get("poll", 0.5), {}, time.time()
     reader = select.poll()
@@ -72,7 +74,8 @@ def follow(request):
             if known.get(stage) != state:
                 emit({"stage": stage, "job": jobs[stage], "state": state[0], "reason": state[1]})
         known = states
-        if not request.get("wait", True) or all(state in OVER for state, _ in states.values()):
+        over = all(state in OVER for state, _ in states.values()) or ("LOST", DIED) in states.values()
+        if over or not request.get("wait", True):
             time.sleep(pause if request.get("wait", True) else 0)  # the last lines may still be on their way here
             drain(logs, last=True)
             return {"over": {stage: state for stage, (state, _) in states.items()}}
@@ -123,13 +126,31 @@ def stage_states(folder, jobs):
     found = {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
     states = {}
     for stage, job in jobs.items():
-        if job in found:
+        if stage == "prepare":
+            states[stage] = state_of_preparer(folder)
+        elif job in found and found[job][1] == "JobHeldUser" and states.get("prepare", ("",))[0] == "PREPARING":
+            states[stage] = ("PENDING", "Preparing")
+        elif job in found:
             states[stage] = found[job]
         elif code:
             states[stage] = ("UNKNOWN", err.strip()[-200:])
         else:
             states[stage] = state_at_end(read_json(folder / "ended" / (stage + ".json")) or {})
     return states
+
+
+def jobs_of_stages(folder, submitted):
+    """{stage: job id} of a run; the preparer's is its process id."""
+    seen = preparing.look(folder) if submitted.get("preparing") else None
+    return dict({"prepare": str(seen["pid"])} if seen else {}, **submitted["jobs"])
+
+
+def state_of_preparer(folder):
+    """(state, reason) of a run's preparer."""
+    seen = preparing.look(folder)
+    if seen["ended"]:
+        return state_at_end(read_json(folder / "ended" / "prepare.json") or {})
+    return ("PREPARING", "") if seen["alive"] else ("LOST", DIED)
 
 
 def state_at_end(note):

@@ -31,12 +31,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import check
+import preparing
 import tend
 from folder import Refused, listed, log_node, now, read_json, run_folder, runs_folders, safe, tail, write_json
 from follow import OVER, emit, follow
 from resume import resume
-from slurm import SEP, call, finish, jobs_of, living_jobs, require_slurm, start
-from submit import STAGES, submit
+from slurm import SEP, call, finish, jobs_of, require_slurm, start
+from submit import STAGES, living_jobs, submit
 from watch import top
 
 JOB_FORMAT = SEP.join(["%i", "%T", "%r", "%D", "%u", "%P", "%M", "%S", "%N", "%k"])
@@ -164,6 +165,7 @@ def read_run(folder, whole, tail_bytes):
         "folder": str(folder),
         "manifest": manifest or {},
         "jobs": (submitted or {}).get("jobs", {}),
+        "preparing": preparing.look(folder) if (submitted or {}).get("preparing") else None,
         "results": read_json(folder / "results.json"),
         "refused": "" if submitted else refused.get("said") or refused.get("message", ""),
         "ended": {p.name[:-5]: read_json(p) or {} for p in listed(folder / "ended") if p.name.endswith(".json")},
@@ -192,6 +194,9 @@ def cancel(request):
         code, _, err = call(["scancel", *(job for job, _, _ in alive)])
         if code:
             raise Refused("refused", "Slurm would not cancel the run's jobs.", err)
+    preparer = preparing.stop(folder)
+    if preparer is not None:
+        remember(folder / "ended" / "prepare.json", str(preparer), "CANCELLED", "cancelled")
     for job, stage, state in alive:
         if state == "PENDING":  # a running job's exit trap writes this itself
             remember(folder / "ended" / (stage + ".json"), job, "CANCELLED", "cancelled before it started")

@@ -5,9 +5,11 @@ import time
 from contextlib import suppress
 
 import cache
+import preparing
 from folder import Refused, lock, read_json, run_folder, write_json
+from needs import missing
 from slurm import call, jobs_of, require_slurm
-from submit import STAGES, free_locks, newest_checkpoint, record, release, submit_stages
+from submit import STAGES, free_locks, go_on, newest_checkpoint, record, submit_stages, with_preparing
 
 
 def resume(request):
@@ -21,7 +23,11 @@ def resume(request):
     with lock(folder):
         require_slurm()
         manifest, before = read_json(folder / "run.json") or {}, read_json(folder / "submitted.json")
+        waiting = prepare_again(folder, before)
+        if waiting is not None:
+            return waiting
         may_resume(folder, before)
+        lacking = [need["what"] for need, _ in missing(preparing.needs_of(folder)) if need.get("fetch")]
         cached = on_disk(manifest.get("cache"))
         freed = free_locks(manifest["cache"], [folder.parent])[0] if cached else []
         excluded, short = nodes_to_avoid(folder, manifest)
@@ -34,17 +40,30 @@ def resume(request):
         except Refused:
             write_json(folder / "submitted.json", before)  # what it was before stays known
             raise
-        for stage in stages:
+        if lacking:
+            write_json(folder / "run.json", with_preparing(manifest))
+        for stage in ["prepare", *stages] if lacking else stages:
             with suppress(OSError):
                 (folder / "ended" / (stage + ".json")).unlink()
         found = {name: before.get(name) for name in ("compile", "why", "digest")}
         found.update(stages=stages, resumed=before.get("resumed", 0) + 1)
+        found.update(preparing=lacking, hold=bool(request.get("hold")))
         again["sbatch_args"] = options
-        done = record(folder, again, dict(before["jobs"], **jobs), found)
-        release(folder, done, request, again=False)
+        answer = go_on(folder, record(folder, again, dict(before["jobs"], **jobs), found), request, again=False)
     told = [{"graph": module.name, "age_s": round(time.time() - module.locked_at)} for module in freed]
-    answer = {"run": folder.name, "folder": str(folder), "jobs": jobs, "checkpoint": checkpoint, "freed": told}
-    return dict(answer, excluded=excluded, short=short)
+    answer = {"prepare": answer["prepare"], "jobs": jobs, "checkpoint": checkpoint, "freed": told}
+    return dict(answer, run=folder.name, folder=str(folder), excluded=excluded, short=short)
+
+
+def prepare_again(folder, before):
+    """The answer for a run whose jobs wait for a preparer that has died: it has another one. None for other runs."""
+    if before is None or not before.get("preparing") or preparing.ended(folder) or not jobs_of(folder.name):
+        return None
+    seen = preparing.look(folder)
+    if seen is not None and seen["alive"]:
+        raise Refused("lives", f"{folder.name} goes on: what it needs is being fetched.")
+    answer = {"run": folder.name, "folder": str(folder), "jobs": before["jobs"], "prepare": preparing.begin(folder)}
+    return dict(answer, checkpoint="", freed=[], excluded=[], short=False)
 
 
 def may_resume(folder, before):
@@ -78,7 +97,9 @@ def on_disk(cache_url):
 def stages_to_do(folder, manifest):
     """The stages of a run that did not end well; the compile stage also when its graphs are no longer whole."""
     stages = []
-    for stage in manifest.get("stages") or [one for one in STAGES if (folder / (one + ".sbatch")).is_file()]:
+    for stage in [one for one in STAGES if (folder / (one + ".sbatch")).is_file()]:
+        if stage not in manifest.get("stages", STAGES):
+            continue
         ended = read_json(folder / "ended" / (stage + ".json")) or {}
         well = ended.get("exit_code") == 0
         if stage == "compile" and well and on_disk(manifest.get("cache")) and manifest.get("cache_shared", True):

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 
-import cache
 from folder import Refused
 
 SEP = "\x1f"  # no name, reason or comment holds it
@@ -59,11 +58,3 @@ def jobs_of(run):
     ours = f"trnctl:{run}:"
     rows = [line.split(SEP) for line in out.splitlines()]
     return [(row[0], row[2][len(ours) :], row[1]) for row in rows if len(row) == 3 and row[2].startswith(ours)]
-
-
-def living_jobs():
-    """squeue's lines of all jobs that are not over, as `cache.users` reads them."""
-    code, out, err = call(["squeue", "-h", "-a", "-o", cache.USERS_FORMAT])
-    if code:
-        raise Refused("slurm-down", "squeue failed on the head node.", err)
-    return out

@@ -13,15 +13,17 @@ from contextlib import suppress
 from pathlib import Path
 
 import cache
+import preparing
 from folder import Refused, lock, named_folder, now, read_json, safe, share, write, write_json
-from slurm import call, jobs_of, living_jobs, require_slurm
+from needs import missing
+from slurm import call, jobs_of, require_slurm
 
 STAGES = ("prepare", "compile", "train")
 
 
 def submit(request):
     """Write the folder and submit its jobs; the same run is never submitted twice. A compile stage whose graphs all lie
-    in the cache is left out."""
+    in the cache is left out. Jobs that need what is not there yet stay held, and a preparer fetches it."""
     folder = Path(request["folder"])
     for file in request["files"]:
         safe(file["name"])
@@ -33,24 +35,51 @@ def submit(request):
     except OSError as error:
         raise Refused("no-folder", f"The run's folder {folder} cannot be made on the head node.", error) from error
     with held:
-        done = read_json(folder / "submitted.json")
+        done = None if preparing.failed(folder) else read_json(folder / "submitted.json")
         if done and done.get("digest", digest) != digest:
             raise Refused("name-taken", "There is a run {run} already, and it is another one.".format(**request))
         if done:
-            return release(folder, done, request, again=True)
+            return go_on(folder, done, request, again=True)
         require_slurm()
-        look_for(request.get("needs", []))
+        lacking = look_for(request.get("needs", []))
         request, found = without_needless_compile(started_from(request))
-        found["digest"] = digest
+        found.update(digest=digest, hold=bool(request.get("hold")), preparing=[need["what"] for need in lacking])
+        if lacking:
+            request = to_be_prepared(request)
         alive = {stage: job for job, stage, _ in jobs_of(request["run"])}
         if alive and set(alive) == set(request["stages"]):
             # The jobs are there but their record is not: the first try broke off between the two.
-            return release(folder, record(folder, request, alive, found), request, again=True)
+            return go_on(folder, record(folder, request, alive, found), request, again=True)
         if alive:
             call(["scancel", *sorted(alive.values())])
         write_files(folder, request)
         jobs = submit_stages(folder, request)
-        return release(folder, record(folder, request, jobs, found), request, again=False)
+        return go_on(folder, record(folder, request, jobs, found), request, again=False)
+
+
+def go_on(folder, done, request, again):
+    """Let the first job go; or start who fetches what it needs, and then lets it go."""
+    if not done.get("preparing") or preparing.ended(folder):
+        return dict(release(folder, done, request, again), prepare=None, preparing=[])
+    return dict(answered(folder, done, again), prepare=preparing.begin(folder), preparing=done["preparing"])
+
+
+def to_be_prepared(request):
+    """The request whose run.json tells of the stage in which its needs are fetched."""
+
+    def with_stage(file):
+        if file["name"] != "run.json":
+            return file
+        manifest = with_preparing(json.loads(file["text"]))
+        return dict(file, text=json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+    return dict(request, files=[with_stage(file) for file in request["files"]])
+
+
+def with_preparing(manifest):
+    """A run.json whose run begins with the stage in which its needs are fetched."""
+    stages = [stage for stage in manifest.get("stages", ()) if stage != "prepare"]
+    return dict(manifest, stages=["prepare", *stages])
 
 
 def digest_of(request):
@@ -61,11 +90,14 @@ def digest_of(request):
 
 
 def look_for(needs):
-    """The code and the data must be there: their lack would show only when all nodes are up and cost."""
-    for need in needs:
-        if not Path(need["path"]).exists():
+    """Those of the needs that are to be fetched first: whoever had nodes without them would pay for nodes that cannot
+    work. Refused when one is missing that nobody can fetch."""
+    lacking = [need for need, _ in missing(needs)]
+    for need in lacking:
+        if not need.get("fetch"):
             message = "{what} is not on the cluster's shared storage: {path}".format(**need)
             raise Refused("missing", message[0].upper() + message[1:], need["remedy"])
+    return lacking
 
 
 def started_from(request):
@@ -163,13 +195,25 @@ def free_locks(cache_url, runs_folders):
     return cache.free(locked, cache.users(living_jobs(), runs_folders, cache_url)) if locked else ([], [])
 
 
+def living_jobs():
+    """squeue's lines of all jobs that are not over, as `cache.users` reads them."""
+    code, out, err = call(["squeue", "-h", "-a", "-o", cache.USERS_FORMAT])
+    if code:
+        raise Refused("slurm-down", "squeue failed on the head node.", err)
+    return out
+
+
 def write_files(folder, request):
     """Everything that the jobs need, and the folders that Slurm's --output does not make."""
+    for stage in STAGES:  # of an earlier try of that name, which could not be prepared
+        with suppress(OSError):
+            (folder / "ended" / (stage + ".json")).unlink()
     try:
         for file in request["files"]:
             # A batch script holds the user's variables, and a token may be among them.
             secret = file["name"].endswith(".sbatch")
             write(folder / file["name"], file["text"], 0o700 if secret else 0o755 if file.get("executable") else 0o644)
+        write_json(folder / "prepare" / "needs.json", {"needs": request.get("needs", [])})
         for place in ["ended", "checkpoints"] + ["logs/" + stage for stage in request["stages"]]:
             (folder / place).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -225,6 +269,11 @@ def release(folder, done, request, again):
         if code and is_held(first):
             raise Refused("refused", f"Slurm would not release job {first}, and it is held.", err)
         write_json(folder / "submitted.json", dict(done, released=True))
+    return answered(folder, done, again)
+
+
+def answered(folder, done, again):
+    """What a submission is answered."""
     answer = {name: done.get(name) for name in ("run", "jobs", "compile", "why", "freed")}
     return dict(answer, folder=str(folder), again=again)
 

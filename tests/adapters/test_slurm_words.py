@@ -140,7 +140,7 @@ def test_job_states(word: str, reason: str, restarts: int, state: str) -> None:
 
 def test_every_state_has_one_of_our_words() -> None:
     ours = {"held", "pending", "configuring", "running", "completing", "completed", "failed", "cancelled", "timeout"}
-    assert set(JOB_STATES.values()) <= ours | {"node-fail", "requeued", "suspended"}
+    assert set(JOB_STATES.values()) <= ours | {"node-fail", "requeued", "suspended", "preparing"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ def ultra1() -> Iterator[Trnctl]:
     """A sandbox with the cluster of examples/trn1-16-nodes.yaml. Tests leave it as they found it: no job, no fault."""
     with sandbox() as trnctl:
         trnctl("cluster", "create", "-y", timeout=120)
+        trnctl.place_needs()
         yield trnctl
 
 

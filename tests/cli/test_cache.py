@@ -23,6 +23,7 @@ def compiled() -> Iterator[Trnctl]:
     """A cluster on which bert-large was compiled for four nodes, and trained, once."""
     with sandbox(SIXTEEN, "--steps", "2") as trnctl:
         trnctl("cluster", "create", "-y", timeout=120)
+        trnctl.place_needs()
         trnctl("submit", "bert-large", "-N", "4", "--name", "first", "-f", timeout=120)
         yield trnctl
 

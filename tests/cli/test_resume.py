@@ -20,6 +20,7 @@ def cluster() -> Iterator[Trnctl]:
     """A cluster on which bert-large was compiled for four nodes, and stopped after its first checkpoint."""
     with sandbox(SIXTEEN, "--steps", str(STEPS)) as trnctl:
         trnctl("cluster", "create", "-y", timeout=120)
+        trnctl.place_needs()
         trnctl("submit", "bert-large", "-N", "4", "--name", "stopped")
         reach(trnctl, "stopped", 11)
         trnctl("cancel", "stopped")

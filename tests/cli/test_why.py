@@ -117,6 +117,7 @@ def cluster() -> Iterator[Trnctl]:
     """A sandbox with a cluster of its own, whose logs these tests fill."""
     with sandbox() as trnctl:
         trnctl("cluster", "create", "-y", timeout=120)
+        trnctl.place_needs()
         yield trnctl
 
 

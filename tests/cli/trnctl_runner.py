@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trnctl.sandbox.neuron.install import install_source
+from trnctl.specs.loading import load_cluster_file
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 SIXTEEN = EXAMPLES / "trn1-16-nodes.yaml"  # the cluster ultra1: one queue of at most 16 nodes
@@ -215,6 +218,12 @@ class Trnctl:
     def slurm(self, *words: str, code: int | None = 0) -> str:
         """Run a command of Slurm's on the head node; what it printed."""
         return self("ssh", "--", shlex.join(words), code=code).out
+
+    def place_needs(self, cluster: str = "ultra1") -> None:
+        """What the shipped recipes need lies on the shared storage, so that no submit has to fetch it."""
+        assert self.config is not None
+        spec = load_cluster_file(self.config.read_text(), str(self.config)).cluster
+        install_source(self.cluster_folder(cluster) / "root", spec.shared_mount, sdk=spec.neuron_sdk, os=spec.os)
 
     def _tracebacks(self) -> str:
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("state/trnctl/log/*.log")))

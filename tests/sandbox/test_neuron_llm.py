@@ -11,7 +11,7 @@ import pytest
 from tests.recipes import layout, recipe
 from tests.sandbox.neuron_cluster import NeuronCluster
 from trnctl.plan.arguments import Filled, fill_in
-from trnctl.render.job import code_folder
+from trnctl.render.places import code_folder
 from trnctl.sandbox.neuron.pace import modelled_rate
 from trnctl.specs.workload import Value, WorkloadSpec
 

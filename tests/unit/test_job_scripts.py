@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.job_folder import JobFolder, end, make_job_folder
 from tests.recipes import recipe
-from trnctl.render.job import code_folder
+from trnctl.render.places import code_folder
 
 STEPS = r"""
 for step in (1, 2, 3):
@@ -61,7 +61,7 @@ def test_the_exit_code_of_the_node_that_failed_is_the_jobs(job: JobFolder) -> No
 
 
 def test_a_virtual_environment_is_activated_where_it_is(tmp_path: Path) -> None:
-    job = make_job_folder(tmp_path, workload=replace(recipe(), virtualenv="{mount}/venv"))
+    job = make_job_folder(tmp_path, workload=replace(recipe(), virtualenv="{mount}/venv", requirements=()))
     activate = tmp_path / "venv/bin/activate"
     activate.parent.mkdir(parents=True)
     activate.write_text("export ACTIVATED=yes\n")

@@ -13,7 +13,8 @@ from tests.conftest import Snapshot
 from tests.recipes import layout, recipe, request
 from trnctl.errors import UsageError
 from trnctl.ports import File
-from trnctl.render.job import JobRequest, code_folder, documents, log_node
+from trnctl.render.job import JobRequest, documents, log_node
+from trnctl.render.places import code_folder
 from trnctl.specs.workload import Checkpoint, LogPattern, Scaling, Source, WorkloadSpec
 
 CASES: list[tuple[int, Scaling]] = [(1, "strong"), (4, "strong"), (16, "strong"), (16, "weak")]

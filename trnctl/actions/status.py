@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -16,6 +16,7 @@ from trnctl.errors import CloudError, NotFoundError, ToolError
 from trnctl.findings import Finding
 from trnctl.plan.cost import Spent, living, run_usage, spent
 from trnctl.plan.progress import parse_progress
+from trnctl.plan.words import of_bytes
 from trnctl.ports import ENDED, Instance, Job, NodeGroup, Observed, QueuePicture, RunRecord, Stack
 
 Number = TypeVar("Number", int, float)
@@ -128,7 +129,7 @@ def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
     runs = tuple(summarize(picture, now)) if picture else ()
     groups = picture.nodes if picture else ()
     money = spent(seen.instances, now, picture.fleet if picture else None)
-    alerts += [*_fleet_alerts(seen, opened), *_node_alerts(groups)]
+    alerts += [*_fleet_alerts(seen, opened), *_node_alerts(groups), *_preparer_alerts(picture.runs if picture else ())]
     alerts += idle_alerts(seen, picture, opened.spec, money, now)
     return ClusterStatus(
         cluster, region, now, seen, money, tuple(groups), runs, tuple(alerts), services.notice,
@@ -179,6 +180,19 @@ def _why_failed(stack: Stack, opened: OpenCluster) -> str:
     if event is not None and event.reason:
         return f"{event.logical_id} ({event.resource_type}) failed: {event.reason}"
     return stack.reason or "no reason given"
+
+
+def _preparer_alerts(records: Iterable[RunRecord]) -> list[Finding]:
+    """Runs that would wait for ever: what they need is fetched by nobody any more."""
+    return [
+        Finding(
+            "preparer-died", "error", f"{record.run} waits for what it needs, and nobody fetches it any more: "
+            "its preparer on the head node has died",
+            f"trnctl resume {record.run} starts it again, and it goes on where it was",
+        )
+        for record in records
+        if record.preparing is not None and not record.preparing.get("alive") and "prepare" not in record.ended
+    ]  # fmt: skip
 
 
 def _node_alerts(groups: tuple[NodeGroup, ...]) -> list[Finding]:
@@ -245,11 +259,21 @@ def current_stage(record: RunRecord, jobs: Mapping[str, Job]) -> StageNow:
     names = [str(stage) for stage in _list(record.manifest.get("stages"))] or list(record.jobs)
     now = StageNow("", "unknown")
     for stage in names:
+        if stage == "prepare" and record.preparing is not None and "prepare" not in record.ended:
+            return _preparing_now(record.run, record.preparing)
         job = jobs.get(record.jobs.get(stage, ""))
         now = _stage_now(stage, job, record.ended.get(stage))
         if now.state != "completed":
             return now
     return now
+
+
+def _preparing_now(run: str, seen: Mapping[str, object]) -> StageNow:
+    """What the preparer on the head node does, if it lives."""
+    if not seen.get("alive"):
+        return StageNow("prepare", "held", f"its preparer has died: trnctl resume {run} starts it again")
+    done, total = _number(seen.get("done"), int), _number(seen.get("total"), int)
+    return StageNow("prepare", "preparing", f"{seen.get('words') or 'begins'}{of_bytes(done, total)}")
 
 
 def _stage_now(stage: str, job: Job | None, note: Mapping[str, object] | None) -> StageNow:
@@ -294,7 +318,7 @@ def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunSta
         state=now.state,
         reason=_cap_reason(now, manifest, spent_usd) or now.reason,
         nodes=_whole(manifest.get("nodes")),
-        elapsed_s=now.job.elapsed_s if now.job else 0,
+        elapsed_s=_elapsed(now, record),
         step=seen.step if seen.step is not None else _number(reached.get("steps_done"), int),
         steps=seen.steps,
         throughput=seen.throughput or _number(reached.get("average_throughput"), float),
@@ -304,6 +328,13 @@ def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunSta
         cost_usd=spent_usd,
         max_cost_usd=_number(manifest.get("max_cost_usd"), float),
     )
+
+
+def _elapsed(now: StageNow, record: RunRecord) -> int:
+    """Seconds of the stage that matters now; 0 for one that waits or is over."""
+    if now.state == "preparing" and record.preparing is not None:
+        return _whole(record.preparing.get("seconds"))
+    return now.job.elapsed_s if now.job else 0
 
 
 def _list(value: object) -> list[object]:

@@ -19,17 +19,16 @@ from trnctl.plan.outlook import admit
 from trnctl.plan.proposal import propose, ranks_on
 from trnctl.plan.risk import Risk, work_at_risk
 from trnctl.plan.software import admit_software
-from trnctl.ports import CacheWish, File, Instance, JobQueue, Need, Services, Stage, Submission, Submitted
+from trnctl.ports import CacheWish, File, Instance, JobQueue, Services, Stage, Submission, Submitted
 from trnctl.render.job import (
     JobRequest,
-    code_folder,
-    data_folder,
     documents,
     fingerprint_of,
     mirror_prefix,
     place_of_cache,
     without_compile,
 )
+from trnctl.render.prepare import needs_of, preparer
 from trnctl.specs.cluster import ClusterSpec, Queue
 from trnctl.specs.instances import instance
 from trnctl.specs.prices import TABLE, Prices
@@ -138,6 +137,7 @@ def plan_submit(
         environment=wishes.environment or {},
         arguments=wishes.arguments or {},
         sdk=spec.neuron_sdk,
+        os=spec.os,
         instance_type=instance_type,
         constraint=instance_type if len({r.instance_type for r in queue.compute_resources}) > 1 else "",
         notice=_notice(workload, instance_type, facts),
@@ -151,14 +151,13 @@ def plan_submit(
         check=wishes.check,
         efa=all(one.efa is not False for one in queue.compute_resources if one.instance_type == instance_type),
     )
-    submission = _submission(workload, layout, request, wishes)
     return SubmitPlan(
         workload,
         queue,
         instance_type,
         layout,
         guess,
-        submission,
+        _submission(workload, layout, request, wishes),
         "scheduled" if compiles else "skipped",
         work_at_risk(workload, wishes.arguments, step_seconds=_step_seconds(guess), ground="published"),
         cap,
@@ -259,7 +258,7 @@ def _submission(workload: WorkloadSpec, layout: Layout, request: JobRequest, wis
     return Submission(
         run=request.run,
         folder=request.folder,
-        files=files,
+        files=(*files, *preparer()),
         stages=stages(files),
         sbatch_args=tuple(wishes.sbatch_args),
         hold=wishes.hold,
@@ -297,23 +296,6 @@ def _cache_wish(workload: WorkloadSpec, layout: Layout, request: JobRequest, mod
         mode=mode,
         without=tuple((file.name, file.text) for file in without_compile(workload, layout, request)),
     )
-
-
-def needs_of(workload: WorkloadSpec, request: JobRequest) -> tuple[Need, ...]:
-    """What must lie on shared storage before nodes are paid for: the code, and the data that the arguments name."""
-    source, code = workload.source, code_folder(request.mount, workload.source)
-    top = code.removesuffix(source.path).rstrip("/")
-    clone = f"git clone {source.repository} {top} && git -C {top} checkout {source.commit}"
-    needs = [Need(f"{code}/{workload.script}", "the training code", f"Fetch it on the head node: {clone}")]
-    if source.shipped:
-        needs = []  # it is among the run's files
-    data = data_folder(request.mount)
-    way = f"Fetch it on the head node: mkdir -p {data} && {workload.data_source.replace('{data}', data)}"
-    for value in workload.arguments.values():
-        if isinstance(value, str) and value.startswith("{data}/"):
-            folder = f"{data}/{value.removeprefix('{data}/')}".rstrip("/")
-            needs.append(Need(folder, "the data set", way if workload.data_source else "Put it there first"))
-    return tuple(needs)
 
 
 def stages(files: Sequence[File]) -> tuple[Stage, ...]:

@@ -14,7 +14,7 @@ from trnctl.plan.outlook import Outlook, outlook
 from trnctl.plan.proposal import propose
 from trnctl.plan.risk import Risk, work_at_risk
 from trnctl.plan.software import software_findings
-from trnctl.render.job import code_folder
+from trnctl.render.places import code_folder
 from trnctl.specs.cluster import ClusterSpec
 from trnctl.specs.workload import WorkloadSpec
 from trnctl.specs.workload_loading import load_workload

@@ -64,7 +64,7 @@ class SlurmQueue:
             "from_recipes": list(submission.from_recipes),
             "from_step": submission.from_step,
             "cache": _wish(submission.cache) if submission.cache else None,
-            "needs": [{"path": n.path, "what": n.what, "remedy": n.remedy} for n in submission.needs],
+            "needs": [asdict(need) for need in submission.needs],
         }
         try:
             answer = self._agent.ask("submit", request, timeout=300)
@@ -76,14 +76,33 @@ class SlurmQueue:
         freed = _locks(answer.get("freed"))
         compiling = cast("Compile", answer.get("compile") or "skipped")
         why = answer.get("why") or ""
-        return Submitted(answer["run"], answer["folder"], jobs, bool(answer["again"]), compiling, why, freed)
+        return Submitted(
+            answer["run"],
+            answer["folder"],
+            jobs,
+            bool(answer["again"]),
+            compiling,
+            why,
+            freed,
+            answer.get("prepare"),
+            tuple(answer.get("preparing") or ()),
+        )
 
     def resume(self, run: str, runs_folder: str, *, hold: bool = False) -> Resumed:
         """Submit what a run has not done again; see `ports.JobQueue.resume`."""
         answer = self._agent.ask("resume", {"run": run, "runs_folder": runs_folder, "hold": hold}, timeout=300)
         jobs = cast("Mapping[Stage, str]", dict(answer["jobs"]))
         excluded, freed = tuple(answer["excluded"]), _locks(answer["freed"])
-        return Resumed(answer["run"], answer["folder"], jobs, answer["checkpoint"], excluded, answer["short"], freed)
+        return Resumed(
+            answer["run"],
+            answer["folder"],
+            jobs,
+            answer["checkpoint"],
+            excluded,
+            answer["short"],
+            freed,
+            answer.get("prepare"),
+        )
 
     def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
         """Jobs, nodes and runs; see `ports.JobQueue.observe`. Jobs that ended some minutes ago are still among them.
@@ -246,6 +265,7 @@ def parse_run(record: Mapping[str, Any]) -> RunRecord:
         results=record["results"],
         logs=record["logs"],
         ended=ended,
+        preparing=record.get("preparing"),
         refused=record.get("refused", ""),
     )
 

@@ -17,7 +17,7 @@ def logs(
     run: Annotated[str, typer.Argument(help="The run's name or its last digits.")],
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends.")] = False,
     stage: Annotated[
-        str | None, typer.Option(metavar="compile|train", help="Which stage (else all, in order).")
+        str | None, typer.Option(metavar="prepare|compile|train", help="Which stage (else all, in order).")
     ] = None,
     node: Annotated[int | None, typer.Option(min=0, help="Only that node's log, counted from 0 in the run.")] = None,
 ) -> None:

@@ -97,6 +97,8 @@ def _end_words(end: Mapping[str, object]) -> str:
         if isinstance(graphs, list)
         else []
     )
+    if end.get("reason"):
+        return f"failed: {end['reason']}"
     return f"exit code {end.get('exit_code')}" + (f", failed graphs {', '.join(names)}" if names else "")
 
 

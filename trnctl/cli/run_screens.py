@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from trnctl.errors import Interrupted, RunFailed
 if TYPE_CHECKING:
     from trnctl.actions.runs import OpenCluster
     from trnctl.actions.submit import SubmitPlan
-    from trnctl.ports import FollowEvent, Lock, Resumed, RunOver, Submitted
+    from trnctl.ports import FollowEvent, Lock, Resumed, RunOver, Stage, Submitted
 
 _FAILED = frozenset({"failed", "cancelled", "timeout", "node-fail"})
 
@@ -132,11 +132,12 @@ def _time_words(hours: float) -> str:
 
 def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bool) -> None:
     """The run's name, its jobs, its folder, and the next commands."""
-    jobs = {"prepare": None, "compile": answer.jobs.get("compile"), "train": answer.jobs.get("train")}
+    jobs = {"prepare": answer.prepare, "compile": answer.jobs.get("compile"), "train": answer.jobs.get("train")}
     freed = [{"graph": lock.graph, "age_s": lock.age_s} for lock in answer.freed]
     result = {
         "run": answer.run, "jobs": jobs, "folder": answer.folder, "compile": answer.compile, "why": answer.why,
-        "unlocked": freed, "again": answer.again, "findings": [finding.as_json() for finding in plan.findings],
+        "unlocked": freed, "again": answer.again, "preparing": [*answer.preparing],
+            "findings": [finding.as_json() for finding in plan.findings],
     }  # fmt: skip
     _freed(screen, answer.freed)
     if screen.json:
@@ -144,7 +145,9 @@ def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bo
         return
     if answer.why:
         screen.say(f"compile {answer.compile}: {answer.why}")
-    chain = " → ".join(f"{stage} {job}" for stage, job in answer.jobs.items())
+    if answer.preparing:
+        screen.say(f"The head node fetches {', '.join(answer.preparing)}; the jobs are held until all is there.")
+    chain = _chain(answer.prepare, answer.jobs)
     again = "   (it had been submitted already)" if answer.again else ""
     screen.field("run", f"{answer.run}   {chain}{again}", data=True)
     screen.field("folder", answer.folder, data=True)
@@ -155,6 +158,12 @@ def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bo
             ("trnctl status -w", "watch the cluster"),
         ):
             screen.say(f"  {command:<{width}}   {words}", style="dim")
+
+
+def _chain(prepare: int | None, jobs: Mapping[Stage, str]) -> str:
+    """`compile 4711 → train 4712`, after `prepare` and its process where there is one."""
+    words = [f"prepare (process {prepare})"] if prepare else []
+    return " → ".join([*words, *(f"{stage} {job}" for stage, job in jobs.items())])
 
 
 def _freed(screen: Screen, locks: Sequence[Lock]) -> None:
@@ -171,9 +180,11 @@ def resumed(screen: Screen, answer: Resumed, *, follow: bool) -> None:
     """From where a run goes on, with which jobs, and without which nodes."""
     _freed(screen, answer.freed)
     excluded = ", ".join(answer.excluded)
+    jobs: dict[str, object] = {} if answer.prepare is None else {"prepare": answer.prepare}
+    jobs.update({str(stage): job for stage, job in answer.jobs.items()})
     if screen.json:
         result = {
-            "run": answer.run, "jobs": dict(answer.jobs), "folder": answer.folder, "checkpoint": answer.checkpoint,
+            "run": answer.run, "jobs": jobs, "folder": answer.folder, "checkpoint": answer.checkpoint,
             "excluded": [*answer.excluded], "waits_for_nodes": answer.short,
         }  # fmt: skip
         (screen.line if follow else screen.data)(result)
@@ -182,7 +193,7 @@ def resumed(screen: Screen, answer: Resumed, *, follow: bool) -> None:
         screen.say(f"without {excluded}: down or drained")
     if answer.short:
         screen.say("the partition has no other nodes than those that are down: the run waits until they are back")
-    chain = " → ".join(f"{stage} {job}" for stage, job in answer.jobs.items())
+    chain = _chain(answer.prepare, answer.jobs)
     start = PurePosixPath(answer.checkpoint).name or "the beginning: there is no whole checkpoint"
     screen.out.print(Text(f"run {answer.run}   {chain}   goes on from {start}"), overflow="fold")
     if not follow:

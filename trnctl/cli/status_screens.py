@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trnctl.actions.status import ClusterStatus, RunStatus
 
 _STYLES = {
-    "running": "green", "pending": "yellow", "configuring": "yellow", "held": "yellow",
+    "running": "green", "preparing": "green", "pending": "yellow", "configuring": "yellow", "held": "yellow",
     "failed": "bold red", "node-fail": "bold red", "timeout": "bold red",
 }  # fmt: skip
 SHOWN_ENDED = 5

@@ -13,7 +13,7 @@ from trnctl.specs.workload_checks import ARGUMENT_NAME, OVERRIDE_NAME, VARIABLE_
 
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 # What the layout and the run's folder decide; were it set by hand, results and checkpoints would tell another story.
-_DECIDED = frozenset(PLACEHOLDERS) - {"steps", "every_steps", "source", "data", "mount"}
+_DECIDED = frozenset(PLACEHOLDERS) - {"steps", "every_steps", "source", "data", "hub", "mount"}
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ def _words(layout: Layout, *, steps: int, every: int | None, folder: str, mount:
         "checkpoints": f"{folder}/checkpoints",
         "output": f"{folder}/output",
         "data": f"{mount}/trnctl/data",
+        "hub": f"{mount}/trnctl/hub",
         "mount": mount,
     }
 

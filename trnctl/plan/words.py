@@ -18,3 +18,13 @@ def listed(numbers: Sequence[int]) -> str:
     if len(shown) > _MOST:
         shown = [*shown[: _MOST - 2], "…", shown[-1]]
     return ", ".join(shown)
+
+
+def of_bytes(done: int | None, total: int | None) -> str:
+    """`, 3.2 of 24.0 GiB`; `, 3.2 GiB` when nobody knows of how many; '' without numbers."""
+    if done is None:
+        return ""
+    scales = (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10))
+    unit, size = next((one for one in scales if max(done, total or 0) >= one[1]), scales[-1])
+    whole = f" of {total / size:,.1f}" if total else ""
+    return f", {done / size:,.1f}{whole} {unit}"

@@ -14,7 +14,7 @@ Stage = Literal["prepare", "compile", "train"]
 # One word per state that a person needs to tell apart; Slurm's own words are mapped onto them in one table.
 JobState = Literal[
     "held", "pending", "configuring", "running", "completing", "completed",
-    "failed", "cancelled", "timeout", "node-fail", "requeued", "suspended", "unknown",
+    "failed", "cancelled", "timeout", "node-fail", "requeued", "suspended", "preparing", "unknown",
 ]  # fmt: skip
 
 
@@ -32,11 +32,18 @@ class File:
 
 @dataclass(frozen=True)
 class Need:
-    """A path on shared storage without which a run cannot work: what it is, and how a person gets it there."""
+    """A path on shared storage without which a run cannot work: what it is, and how a person gets it there.
+
+    `check` is what must lie there: {"files": at least so many, "match": with such names}. `fetch` is how the preparer
+    on the head node gets it, empty where only a person can: {"kind": git | archive | file | folder | environment | hub,
+    "target": what it makes, and what that kind needs} (see templates/node/prepare.py).
+    """
 
     path: str
     what: str
     remedy: str
+    check: Mapping[str, object] = field(default_factory=dict)
+    fetch: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,9 @@ class Submission:
 class Submitted:
     """What the queue answered: one job id per stage. `again` is True when the run had already been submitted.
 
-    `compile` is what became of the compile stage, `why` the reason in words; `freed` are locks that compilers which no
-    longer run had left in the cache, and that were removed, because the run would have waited for them without end.
+    `prepare` is the process on the head node that fetches what the run needs, `preparing` what that is; None when all
+    is there. `compile` is what became of the compile stage, `why` the reason in words; `freed` are locks that compilers
+    which no longer run had left in the cache, and that were removed: the run would have waited for them without end.
     """
 
     run: str
@@ -75,13 +83,15 @@ class Submitted:
     compile: Compile = "skipped"
     why: str = ""
     freed: tuple[Lock, ...] = ()
+    prepare: int | None = None
+    preparing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Resumed:
     """What became of a run that was resumed: the new jobs, the checkpoint that it goes on from ('' = the beginning),
     nodes that are left out because they are down or drained, and `short` when they are not because the partition has
-    too few others, so that the run waits for them. `freed` as in `Submitted`."""
+    too few others, so that the run waits for them. `freed` and `prepare` as in `Submitted`."""
 
     run: str
     folder: str
@@ -90,6 +100,7 @@ class Resumed:
     excluded: tuple[str, ...]
     short: bool = False
     freed: tuple[Lock, ...] = ()
+    prepare: int | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +158,7 @@ class RunRecord:
     results: Mapping[str, object] | None = None
     logs: Mapping[str, str] = field(default_factory=dict)
     ended: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    preparing: Mapping[str, object] | None = None  # what fetches what it needs: alive, words, done, total, seconds
     refused: str = ""  # Slurm's words when the last try to submit it was refused
 
 

@@ -24,7 +24,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import PurePosixPath
 
 from trnctl import __version__
 from trnctl.errors import UsageError
@@ -38,6 +37,7 @@ from trnctl.ports import File, Stage
 from trnctl.render import templates
 from trnctl.render.engine import render
 from trnctl.render.health import check_files, expected, scripts
+from trnctl.render.places import code_folder, environment_of
 from trnctl.render.shipped import CODE, travelling
 from trnctl.specs.instances import PRICE_DATE, instance
 from trnctl.specs.prices import ON_DEMAND, TABLE, Prices
@@ -96,6 +96,7 @@ class JobRequest:
     study: Study | None = None
     check: bool = False
     efa: bool = True
+    os: str = ""
 
 
 def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
@@ -156,12 +157,6 @@ def stages_of(workload: WorkloadSpec, request: JobRequest) -> tuple[Stage, ...]:
     return ("compile", "train") if request.compile and workload.compile != "none" else ("train",)
 
 
-def code_folder(mount: str, source: Source) -> str:
-    """Where a recipe's code lies on shared storage; the folder's name ends with 12 digits of the commit."""
-    name = PurePosixPath(source.repository).name.removesuffix(".git")
-    return str(PurePosixPath(mount) / "trnctl/src" / f"{name}-{source.commit[:12]}" / source.path)
-
-
 def log_node(workload: WorkloadSpec, layout: Layout) -> int:
     """The node whose log holds the step lines. Workers are numbered stage by stage (NeuronX Distributed: pipeline
     slowest, tensor fastest), so that the last stage begins where all the others end."""
@@ -173,11 +168,6 @@ def log_node(workload: WorkloadSpec, layout: Layout) -> int:
 def code_of(workload: WorkloadSpec, request: JobRequest) -> str:
     """Where a run's code lies: in its own folder, when it comes with trnctl."""
     return f"{request.folder}/{CODE}" if workload.source.shipped else code_folder(request.mount, workload.source)
-
-
-def data_folder(mount: str) -> str:
-    """Where prepared data sets lie on shared storage: what `{data}` stands for in a recipe."""
-    return f"{mount}/trnctl/data"
 
 
 def mirror_prefix(cluster: str) -> str:
@@ -225,6 +215,8 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "model": workload.model,
         "dataset": workload.dataset,
         "source": asdict(workload.source),
+        "workdir": workload.workdir,
+        "requirements": list(workload.requirements),
         "script": workload.script,
         "cluster": request.cluster,
         "queue": request.partition,
@@ -329,7 +321,8 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "node_logs": f"{_literal(request.folder)}/logs/{stage}/node-%n.log",
             "code_folder": here,
             "script": workload.script,
-            "virtualenv": filled.virtualenv,
+            "virtualenv": environment_of(workload, mount=request.mount, sdk=request.sdk, os=request.os)
+            or filled.virtualenv,
             "cache": place.url,
             "shared_cache": place.shared,
             "guards_cache": workload.compile != "none" and "://" not in place.url,
@@ -352,11 +345,12 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
 def _no_source(workload: WorkloadSpec, mount: str) -> str:
     """What is missing, and the one line that brings it."""
     source = workload.source
+    missing = f"The training code is not there: {code_folder(mount, source)}/{workload.script}."
+    if workload.workdir:
+        return f"{missing} Bring it there: trnctl sync {workload.name}"
     root = code_folder(mount, Source(source.repository, source.commit))
-    return (
-        f"The training code is not there: {code_folder(mount, source)}/{workload.script}. Fetch it on the head node: "
-        f"git clone {source.repository} {root} && git -C {root} checkout {source.commit}"
-    )
+    clone = f"git clone {source.repository} {root} && git -C {root} checkout {source.commit}"
+    return f"{missing} Fetch it on the head node: {clone}"
 
 
 def _no_tool(workload: WorkloadSpec, request: JobRequest) -> str:

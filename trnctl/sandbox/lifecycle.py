@@ -36,7 +36,7 @@ _MARK = ".trnctl-sandbox"  # says that a folder is a sandbox's home, so that `do
 # Everything that a sandbox writes into its home; `down` removes these and nothing else.
 _CONTENT = (
     "sandbox.json", ".sandbox.json.part", "ssh_config", ".ssh_config.part", "processes.jsonl", "aws", "keys", "log",
-    "file_systems", "clusters", "runtime", "lock", _MARK,
+    "wheels", "file_systems", "clusters", "runtime", "lock", _MARK,
 )  # fmt: skip
 _UP_SECONDS = 60.0
 _END_SECONDS = 20.0

@@ -8,6 +8,7 @@ from typing import Literal
 
 from trnctl.specs.model import Model
 from trnctl.specs.parallelism import Parallelism, Stack
+from trnctl.specs.preparation import DataSet, HubModel
 
 Scaling = Literal["strong", "weak"]
 Value = str | int | float | bool
@@ -34,14 +35,16 @@ PLACEHOLDERS: Mapping[str, str] = {
     "run": "the run's folder",
     "source": "the folder of the recipe's code",
     "data": "the folder of prepared data sets on shared storage",
+    "hub": "the folder of models of the Hugging Face hub on shared storage",
     "mount": "the shared file system",
 }
 
 
 @dataclass(frozen=True)
 class Source:
-    """The training code: a public repository at a pinned commit, and the folder in it that is the working directory;
-    or `shipped`, one of trnctl's own examples, which travels in the run's folder and needs not be fetched."""
+    """The training code: a repository at a pinned commit, and the folder in it that is the working directory; or
+    `shipped`, one of trnctl's own examples, which travels in the run's folder and needs not be fetched. Of the user's
+    own code (`WorkloadSpec.workdir`) the name of its folder, and the digest of its content."""
 
     repository: str
     commit: str
@@ -188,6 +191,10 @@ class WorkloadSpec:
     compile_overrides: Mapping[str, Value] = field(default_factory=dict)
     compile_environment: Mapping[str, str] = field(default_factory=dict)
     compile_minutes: float | None = None
+    workdir: str = ""  # the user's own code, a folder beside the recipe; then `source` is known only at submit
+    data: tuple[DataSet, ...] = ()
+    requirements: tuple[str, ...] = ()  # packages on top of `virtualenv`, each NAME==VERSION
+    hub: tuple[HubModel, ...] = ()
     data_source: str = ""  # how a person gets the data set: a command for the head node, or a sentence
     graph_neutral: tuple[str, ...] = ()
     master_port: int = 2022

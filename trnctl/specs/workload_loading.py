@@ -6,11 +6,11 @@ import re
 
 from trnctl.specs.parallelism import STACKS
 from trnctl.specs.parallelism_loading import read_model, read_parallelism
+from trnctl.specs.preparation_loading import INSIDE, read_data, read_hub, read_requirements, read_source
 from trnctl.specs.reading import Section, matching, read
 from trnctl.specs.sdk import ROWS, unknown_sdk
 from trnctl.specs.workload import (
     COMPLETE_WHEN,
-    SHIPPED,
     Batch,
     Checkpoint,
     Choice,
@@ -29,18 +29,6 @@ _NAME = matching(
     r"[a-z0-9][a-z0-9.-]{0,39}",
     "cannot name a recipe: its runs' folders and jobs are called after it",
     "Use at most 40 small letters, digits, dots and hyphens, beginning with a letter or digit.",
-)
-_COMMIT = matching(
-    "commit-not-pinned",
-    r"[0-9a-f]{40}",
-    "is not a full commit: a branch or a short form can mean another code tomorrow",
-    "Write all 40 hexadecimal digits, as `git rev-parse HEAD` prints them.",
-)
-_INSIDE = matching(
-    "path-not-inside",
-    r"(?!/)(?!(.*/)?\.\.(/|$)).*",
-    "leads out of the repository",
-    "Write a path below the repository's root, without `..`.",
 )
 _PORTS = matching(
     "ports-format",
@@ -75,12 +63,14 @@ def _workload(root: Section, batch: Section) -> WorkloadSpec:
     ranks = _ranks(root, needed=not plan_only)
     parallelism = read_parallelism(root.section("parallelism"))
     model, shape = read_model(root)
+    source, workdir = (Source("", ""), "") if plan_only else read_source(root)
     sharing = parallelism.tensor * parallelism.pipeline * parallelism.context
     return WorkloadSpec(
         name=root.text("name", rule=_NAME),
         title=root.text("title"),
-        source=Source("", "") if plan_only else _source(root.section("source")),
-        script="" if plan_only else root.text("script", rule=_INSIDE),
+        source=source,
+        workdir=workdir,
+        script="" if plan_only else root.text("script", rule=INSIDE),
         arguments=root.scalars("arguments"),
         batch=_batch(batch, nodes * next(iter(ranks.values()), 0) // sharing),
         steps=root.integer("steps", minimum=1),
@@ -96,7 +86,10 @@ def _workload(root: Section, batch: Section) -> WorkloadSpec:
         compile_overrides=root.scalars("compile_overrides"),
         compile_environment=root.mapping("compile_environment"),
         compile_minutes=root.number("compile_minutes", None, minimum=0),
+        data=tuple(map(read_data, root.sections("data"))),
         data_source=root.text("data_source", ""),
+        requirements=read_requirements(root),
+        hub=tuple(map(read_hub, root.sections("hub"))),
         graph_neutral=root.texts("graph_neutral"),
         master_port=root.integer("master_port", 2022, minimum=1024, maximum=_LAST_PORT),
         reserved_ports=tuple(int(port) for port in ports.split(",") if port.isdigit()),
@@ -114,16 +107,6 @@ def _workload(root: Section, batch: Section) -> WorkloadSpec:
         published=tuple(map(_published, root.sections("published"))),
         claims=tuple(map(_claim, root.sections("claims"))),
         sources=root.mapping("sources"),
-    )
-
-
-def _source(section: Section) -> Source:
-    if section.has("shipped"):
-        return Source("", "", shipped=section.choice("shipped", SHIPPED))
-    return Source(
-        repository=section.text("repository"),
-        commit=section.text("commit", rule=_COMMIT),
-        path=section.text("path", "", rule=_INSIDE),
     )
 
 
@@ -171,7 +154,7 @@ def _log(section: Section) -> LogPattern:
 
 def _checkpoint(section: Section) -> Checkpoint:
     return Checkpoint(
-        pattern=section.text("pattern", rule=_INSIDE),
+        pattern=section.text("pattern", rule=INSIDE),
         on_signal=section.flag("on_signal", False),
         cadence=section.text("cadence", ""),
         every_steps=section.integer("every_steps", None, minimum=1),

@@ -7,11 +7,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from moto.s3.models import get_canned_acl
+
 from trnctl.sandbox.aws import seeds as fixed
 from trnctl.sandbox.aws.backends import Backends
 from trnctl.sandbox.aws.capacity import Reservation, reservations
 from trnctl.sandbox.aws.lustre import create_file_system
 from trnctl.sandbox.aws.seeds import ACCOUNT, ReservationSeed, Seeds
+from trnctl.sandbox.neuron.sources import objects
 
 _NETWORK = "10.0.0.0/16"
 _LUSTRE_PORT, _NFS_PORT = 988, 2049
@@ -110,6 +113,10 @@ def _subnet(backends: Backends, vpc: Any, name: str, block: str, zone: str, *, i
 def _buckets(backends: Backends, seeds: Seeds) -> None:
     for name in {*fixed.BUCKETS, *seeds.buckets}:
         backends.s3.create_bucket(name, backends.region)
+    for bucket, key, content in objects():
+        if bucket not in backends.s3.buckets:
+            backends.s3.create_bucket(bucket, backends.region)
+        backends.s3.put_object(bucket, key, content).set_acl(get_canned_acl("public-read"))
     # pcluster's own bucket, with the mark that it is set up: else pcluster puts a bucket policy that denies plain
     # HTTP, and moto, which does not read the condition, denies everything from then on.
     digest = hashlib.sha256(f"{ACCOUNT}{backends.region}".encode()).hexdigest()[:16]

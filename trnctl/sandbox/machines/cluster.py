@@ -23,7 +23,8 @@ from trnctl.sandbox.machines.nodes import Nodes
 from trnctl.sandbox.machines.slurm import SYSTEM_PATH, Slurm, tool
 from trnctl.sandbox.machines.slurm_conf import Site, ignored_settings, slurm_conf
 from trnctl.sandbox.neuron.hardware_faults import strike_again
-from trnctl.sandbox.neuron.install import install, install_source
+from trnctl.sandbox.neuron.install import install, install_brought, install_packages
+from trnctl.sandbox.neuron.sources import HUB_BUCKET
 from trnctl.sandbox.ports import Account, BootFailed, HeadNodeBoot, NodeInstance
 from trnctl.sandbox.processes import Register, end, with_environment
 
@@ -244,12 +245,23 @@ class Cluster:
             "HOME": str(home),
             "SLURM_CONF": str(self._site.conf),
             "LANG": "C.UTF-8",
+            **self._internet(),
             CLUSTER_VARIABLE: str(self.folder),
             # What a node's own software finds instead of the instance's metadata; the emulator checks no key.
             "AWS_ENDPOINT_URL": self._endpoint,
             "AWS_ACCESS_KEY_ID": "sandbox",
             "AWS_SECRET_ACCESS_KEY": "sandbox",
             "AWS_REGION": str(self.boot.config.get("Region", "")),
+        }
+
+    def _internet(self) -> dict[str, str]:
+        """Where the AWS tools and the Hugging Face hub are looked for: in the emulated account. It checks no keys."""
+        return {
+            "AWS_ENDPOINT_URL": self._endpoint,
+            "AWS_ACCESS_KEY_ID": "sandbox",
+            "AWS_SECRET_ACCESS_KEY": "sandbox",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "HF_ENDPOINT": f"{self._endpoint}/{HUB_BUCKET}",
         }
 
     def _mount(self) -> None:
@@ -277,8 +289,9 @@ class Cluster:
             self.folder, cluster=self.name, endpoint=self._endpoint, sshd=tool("sshd"), environment=hop
         )
         install(self.folder / "bin", self.folder)
+        install_packages(home, self._home / "wheels")
         for mount in self.boot.file_systems or ["/home"]:
-            install_source(self.folder / "root", mount)
+            install_brought(self.folder / "root", mount)
         real = {name: tool(name) for name in ("ssh", "scp", "sftp")}
         programs.write_stand_ins(self.folder, head_name=self._head_name, ssh_programs=real)
         keys = self._home / "keys"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from trnctl.render.job import code_folder
-from trnctl.render.templates import names, read
+from trnctl.render.places import code_folder, environment_of
 from trnctl.sandbox.neuron.emulation import CLUSTER_VARIABLE, NOTICE
-from trnctl.sandbox.neuron.llm_scripts import SCRIPTS
-from trnctl.specs.workload_loading import load_workload
+from trnctl.sandbox.neuron.sources import brought, code_of, data_files, recipes, wheels
 
 _PACKAGE = "trnctl.sandbox.neuron"
 TOOLS = {
@@ -25,12 +23,8 @@ TOOLS = {
     "dmesg": "dmesg",
     "dpkg-query": "dpkg_query",
     "modinfo": "modinfo",
+    "git": "git",
 }
-_STAND_INS = Path(__file__).parent / "stand_ins"
-_DATA_PREFIX = "{data}/"  # how a recipe's argument names a prepared data set
-_CONFIG = re.compile(r"^[\w.]+_config_\w+$")  # how a recipe names the folder of a model's configuration
-_SHARDS = 1024  # as many as the recipe of the public tutorial makes
-_SHARD_NAME = "wikicorpus_en_training_{}.hdf5"
 
 
 def install(bin: Path, cluster_dir: Path) -> None:  # noqa: A002  the folder is called bin
@@ -47,45 +41,51 @@ def install(bin: Path, cluster_dir: Path) -> None:  # noqa: A002  the folder is 
         wrapper.chmod(0o755)
 
 
-def install_source(root: Path, mount: str) -> None:
-    """Put a stand-in for every shipped recipe's script where its source is expected below `root` + `mount`, and
-    placeholders for the data sets that the recipes name; a script without a stand-in gets one that refuses."""
+def install_source(root: Path, mount: str, *, sdk: str = "", os: str = "") -> None:
+    """Put what the shipped recipes need where the preparer would: for tests of what comes after it. An environment is
+    only said to be there, for that release and system."""
     shared = Path(f"{root}{mount}") / "trnctl"
-    for name in names("workloads/"):
-        recipe = load_workload(read(name), name)
-        if recipe.plan_only or recipe.source.shipped:  # nothing is run, or the real one comes with each run
-            continue
-        script = Path(code_folder(f"{root}{mount}", recipe.source)) / recipe.script
-        script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_text(_stand_in(script.name).read_text(encoding="utf-8"), encoding="utf-8")
-        for value in map(str, {**recipe.arguments, **recipe.overrides}.values()):
-            if value.startswith(_DATA_PREFIX):
-                _place_data(shared / "data" / value.removeprefix(_DATA_PREFIX))
-            elif _CONFIG.search(value):
-                _place_config(script.parent / value / "config.json")
+    install_brought(root, mount)
+    for recipe in recipes():
+        place = Path(code_folder(f"{root}{mount}", replace(recipe.source, path="")))
+        for name, text in code_of(recipe).items():
+            _write(place / name, text)
+        for data in recipe.data:
+            _place_data(shared / "data" / data.path)
+        for model in recipe.hub:
+            place = shared / "hub" / "hub" / f"models--{model.model.replace('/', '--')}" / "snapshots" / model.revision
+            _write(place / ".whole", model.revision)
+        if environment := environment_of(recipe, mount=f"{root}{mount}", sdk=sdk, os=os):
+            _write(Path(environment) / "complete", "")
 
 
-def _stand_in(script: str) -> Path:
-    """The file that takes a script's place; one that refuses, where there is none."""
-    if script in SCRIPTS:
-        return _STAND_INS / "llm.py"
-    own = _STAND_INS / script
-    return own if own.is_file() else _STAND_INS / "none.py"
+def install_brought(root: Path, mount: str) -> None:
+    """Put there what a person would bring, or what lies on the internet outside of S3: placeholders."""
+    for recipe in recipes():
+        for path in brought(recipe):
+            _place_data(Path(f"{root}{mount}") / "trnctl" / "data" / path)
 
 
 def _place_data(path: Path) -> None:
-    """Empty placeholders: shards for BERT, a saved data set for the others, a model's configuration."""
-    if path.suffix == ".json":
-        _place_config(path)
+    """A file, or a folder with empty files."""
+    files = data_files(path.name)
+    if not files:
+        _write(path, "{}")
         return
     path.mkdir(parents=True, exist_ok=True)
-    if "hdf5" not in path.name:
-        (path / "dataset_info.json").write_text("{}", encoding="utf-8")
-        return
-    for number in range(_SHARDS):
-        (path / _SHARD_NAME.format(number)).touch()
+    for name, text in files.items():
+        (path / name).write_text(text, encoding="utf-8")
 
 
-def _place_config(path: Path) -> None:
+def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{}", encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
+
+
+def install_packages(home: Path, wheelhouse: Path) -> None:
+    """Let pip on the cluster find the stand-ins for what the shipped recipes require, and ask nobody else. Packages of
+    other recipes can be put beside them, as wheels."""
+    wheelhouse.mkdir(parents=True, exist_ok=True)
+    for name, content in wheels().items():
+        (wheelhouse / name).write_bytes(content)
+    _write(home / ".config" / "pip" / "pip.conf", f"[global]\nno-index = true\nfind-links = {wheelhouse}\n")

@@ -1,0 +1,138 @@
+"""Prepare: what a run needs is fetched on the head node, once, whoever is killed meanwhile, and nothing half stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.trnctl_runner import SIXTEEN, Trnctl, eventually, sandbox
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+SHARDS = "s3://neuron-s3/training_datasets/bert_pretrain_wikicorpus_tokenized_hdf5/"
+# A recipe of one's own, whose data set lies in a bucket of the emulated account.
+RECIPE = f"""\
+name: own
+title: Reads a data set
+source: {{repository: REPOSITORY, commit: COMMIT}}
+script: train.py
+ranks_per_node: {{trn1.32xlarge: 32}}
+batch: {{global: 32, micro: 1, accumulation: 1, sequence: 1}}
+steps: 1
+arguments: {{folder: "{{data}}/mine"}}
+data:
+  - path: mine
+    source: {SHARDS}bert_pretrain_wikicorpus_tokenized_hdf5_seqlen128.tar
+    files: 1000
+compile: none
+log: {{step: 'step (?P<step>[0-9]+)', unit: words}}
+checkpoint: {{pattern: "*.none"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Trnctl]:
+    """A cluster whose shared storage is empty."""
+    with sandbox(SIXTEEN, "--steps", "2") as trnctl:
+        trnctl("cluster", "create", "-y", timeout=120)
+        yield trnctl
+
+
+def run_of(trnctl: Trnctl, name: str) -> Any:
+    (found,) = [run for run in trnctl.json("runs")["runs"] if run["run"] == name]
+    return found
+
+
+def own_recipe(folder: Path, **changes: str) -> str:
+    """The recipe with a repository of its own; `changes` are further lines of its data set."""
+    import subprocess
+
+    origin = folder / "origin"
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(origin)]
+    subprocess.run(["git", "init", "-q", str(origin)], check=True, timeout=30)
+    (origin / "train.py").write_text("print('step 1')\n")
+    subprocess.run([*git, "add", "."], check=True, timeout=30)
+    subprocess.run([*git, "commit", "-q", "-m", "x"], check=True, timeout=30)
+    done = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True, timeout=30)
+    more = "".join(f"    {key}: {value}\n" for key, value in changes.items())
+    text = RECIPE.replace("REPOSITORY", str(origin)).replace("COMMIT", done.stdout.strip())
+    path = folder / "own.yaml"
+    path.write_text(text.replace("    files: 1000\n", f"    files: 1000\n{more}"))
+    return str(path)
+
+
+def test_the_first_submit_prepares_and_the_second_does_not(cluster: Trnctl) -> None:
+    first = cluster("submit", "bert-large", "-N", "2", "--name", "first", "-f", "-o", "json", timeout=180)
+    answer, *events = first.lines
+    assert isinstance(answer["jobs"]["prepare"], int)
+    assert any("the training code" in what for what in answer["preparing"])
+    assert {"stage": "prepare", "job": str(answer["jobs"]["prepare"]), "state": "completed", "reason": ""} in events
+    assert any("everything is there; job" in str(event.get("line")) for event in events)
+    assert events[-1]["states"]["train"] == "completed"
+    assert (
+        "emulated by the trnctl sandbox"
+        in cluster.shared("/fsx/trnctl/src").rglob("EMULATED.txt").__next__().read_text()
+    )
+    second = cluster.json("submit", "bert-large", "-N", "2", "--name", "second", "--hold")
+    assert (second["jobs"]["prepare"], second["preparing"]) == (None, [])
+    assert run_of(cluster, "second")["state"] == "held"
+    cluster("cancel", "second")
+    assert set(cluster.json("results", "first")["stages"]) == {"prepare", "compile", "train"}
+
+
+def test_a_preparer_that_is_killed_is_noticed_and_goes_on(cluster: Trnctl, tmp_path: Path) -> None:
+    recipe = own_recipe(tmp_path)
+    gate = cluster.cluster_folder() / "bin" / "git"
+    slow = gate.read_text()
+    gate.write_text("#!/bin/sh\nsleep 600\n")  # a repository that answers slowly
+    answer = cluster.json("submit", recipe, "-N", "1", "--name", "killed")
+    eventually(lambda: "fetches" in run_of(cluster, "killed")["reason"], "it fetches")
+    shown = cluster("status").out
+    assert "prepare  preparing" in " ".join(shown.split(" ")) or "preparing" in shown
+    os.killpg(answer["jobs"]["prepare"], signal.SIGKILL)
+    seen = cluster.json("status")
+    assert [alert["code"] for alert in seen["alerts"]] == ["preparer-died"]
+    assert "trnctl resume killed" in seen["alerts"][0]["remedy"]
+    assert (run_of(cluster, "killed")["stage"], run_of(cluster, "killed")["state"]) == ("prepare", "held")
+    gate.write_text(slow)
+    again = cluster.json("submit", recipe, "-N", "1", "--name", "killed")
+    assert again["again"]
+    assert again["jobs"]["train"] == answer["jobs"]["train"]
+    assert again["jobs"]["prepare"] != answer["jobs"]["prepare"]
+    cluster("logs", "killed", "-f", timeout=120)
+    assert run_of(cluster, "killed")["state"] == "completed"
+
+
+def test_another_checksum_stops_with_a_clear_word(cluster: Trnctl, tmp_path: Path) -> None:
+    recipe = own_recipe(tmp_path, sha256="a" * 64)
+    path = Path(recipe)
+    path.write_text(path.read_text().replace("mine", "other"))
+    ended = cluster("submit", recipe, "-N", "1", "--name", "wrong", "-f", code=6, timeout=120)
+    assert "has the SHA-256" in ended.talk
+    assert not list(cluster.shared("/fsx/trnctl/data").glob("other*"))
+    run = run_of(cluster, "wrong")
+    assert (run["stage"], run["state"]) == ("prepare", "failed")
+    assert "has the SHA-256" in run["reason"]
+    assert "prepare failed: s3://" in " ".join(cluster("results", "wrong").out.split())
+    assert "SHA-256" in " ".join(cluster("why", "wrong", code=None).out.split())
+    assert "remedy: What the source holds" in cluster("logs", "wrong", "--stage", "prepare").out
+    path.write_text(path.read_text().replace(f"    sha256: {'a' * 64}\n", ""))
+    mended = cluster("submit", recipe, "-N", "1", "--name", "wrong", "-f", "-o", "json", timeout=120).lines
+    assert mended[-1]["states"] == {"prepare": "completed", "train": "completed"}
+
+
+def test_what_is_held_stays_held_and_what_is_cancelled_is_not_fetched(cluster: Trnctl, tmp_path: Path) -> None:
+    recipe = own_recipe(tmp_path)
+    path = Path(recipe)
+    path.write_text(path.read_text().replace("mine", "third"))
+    cluster("submit", recipe, "-N", "1", "--name", "kept", "--hold")
+    eventually(lambda: run_of(cluster, "kept")["stage"] == "train", "it is prepared")
+    assert run_of(cluster, "kept")["state"] == "held"
+    cluster("cancel", "kept")
+    assert json.loads(cluster.shared("/fsx/trnctl/runs/kept/ended/prepare.json").read_text())["exit_code"] == 0

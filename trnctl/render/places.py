@@ -1,0 +1,34 @@
+"""Where things that runs need lie on shared storage."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import PurePosixPath
+
+from trnctl.specs.workload import Source, WorkloadSpec
+
+
+def code_folder(mount: str, source: Source) -> str:
+    """Where a recipe's code lies on shared storage; the folder's name ends with 12 digits of the commit."""
+    name = PurePosixPath(source.repository).name.removesuffix(".git")
+    return str(PurePosixPath(mount) / "trnctl/src" / f"{name}-{source.commit[:12]}" / source.path)
+
+
+def data_folder(mount: str) -> str:
+    """Where prepared data sets lie on shared storage: what `{data}` stands for in a recipe."""
+    return f"{mount}/trnctl/data"
+
+
+def hub_folder(mount: str) -> str:
+    """Where models of the Hugging Face hub lie on shared storage: what `{hub}` stands for in a recipe."""
+    return f"{mount}/trnctl/hub"
+
+
+def environment_of(workload: WorkloadSpec, *, mount: str, sdk: str, os: str) -> str:
+    """The virtual environment of a recipe's own packages, named after all that decides what is in it; '' when it has
+    none, and the recipe's `virtualenv` is all."""
+    if not workload.requirements:
+        return ""
+    parts = [os, sdk, workload.virtualenv, *sorted(workload.requirements)]
+    digits = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+    return f"{mount}/trnctl/environments/packages-{digits}"
