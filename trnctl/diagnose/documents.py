@@ -1,15 +1,64 @@
-"""JSON of pcluster and of AWS as lines of evidence: stack events in order of time, all else leaf by leaf."""
+"""JSON and YAML of pcluster and of AWS as lines of evidence: stack events in order of time, all else leaf by leaf."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 
 LARGEST = 32 * 1024 * 1024  # bytes of a JSON document that is parsed; a larger one is read as text
+_STATUS = re.compile(r"[A-Z]+(?:_ROLLBACK)?_(?:FAILED|COMPLETE|IN_PROGRESS)")
+_LARGEST_YAML = 4 * 1024 * 1024
+_YAML = re.compile(r"\A(?:---\s*\n)?(?:StackEvents|events|failures|Reservations|Instances):\s*\n[-\s]")
+
+
+def may_be_document(head: bytes) -> bool:
+    """Whether a file that begins like this may be JSON, JSON line by line, or the YAML of a tool's answer."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start[:1] in (b"{", b"["):
+        return not start.startswith((b"[20", b"[ ", b"[slurm", b"[INFO", b"[WARN", b"[ERROR", b"[DEBUG"))
+    return bool(_YAML.match(start[:200].decode("utf-8", "replace")))
 
 
 def parse(text: str) -> object | None:
-    """The JSON value of a whole file, also behind some words of a tool; None when it is none."""
+    """The value of a whole file: JSON, also behind some words of a tool, JSON line by line, or YAML; None when it is
+    none of them."""
+    if _YAML.match(text.lstrip("\ufeff \t\r\n")):
+        return _yaml(text)
+    value = _json(text)
+    return _json_lines(text) if value is None else value
+
+
+def _json_lines(text: str) -> object | None:
+    """JSON whose every line is a mapping of its own, as `jq -c` writes it."""
+    values = []
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except ValueError:
+            return None
+        if not isinstance(value, dict):
+            return None
+        values.append(value)
+    return values if len(values) > 1 and any(_event(value) for value in values) else None
+
+
+def _yaml(text: str) -> object | None:
+    """What `aws … --output yaml` writes."""
+    import yaml
+
+    if len(text) > _LARGEST_YAML:
+        return None
+    try:
+        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  # it is the safe one
+    except yaml.YAMLError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _json(text: str) -> object | None:
     start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
     if start < 0 or len(text[:start].strip().splitlines()) > 5:
         return None
@@ -40,14 +89,40 @@ def _walk(value: object, name: str) -> Iterator[tuple[str | None, str]]:
         if event is not None:
             yield event
             return
+        if (said := _verdict(value)) is not None:
+            yield None, said
+            return
         for key, inner in value.items():
             yield from _walk(inner, str(key))
+    elif isinstance(value, list) and _is_row(value):
+        yield None, " ".join(str(inner) for inner in value if inner is not None)
     elif isinstance(value, list):
         for inner in value:
             yield from _walk(inner, name)
     elif value is not None:
         for line in str(value).splitlines() or [""]:
             yield None, f"{name}: {line}" if name else line
+
+
+def _is_row(value: list[object]) -> bool:
+    """Whether a list is a row of a table, as `--query 'StackEvents[].[A, B]'` makes it."""
+    plain = all(inner is None or isinstance(inner, (str, int, float)) for inner in value)
+    return plain and len(value) > 1 and any(isinstance(inner, str) and _STATUS.fullmatch(inner) for inner in value)
+
+
+def _verdict(value: Mapping[str, object]) -> str | None:
+    """What pcluster says of a file, an update or a failed creation, on one line, so that it keeps its name."""
+    message = value.get("message") or value.get("failureReason")
+    if not isinstance(message, str):
+        return None
+    words = " ".join(message.split())
+    if isinstance(value.get("level"), str) and (kind := value.get("type") or value.get("id")):
+        return f"validation {value['level']} {kind}: {words}"
+    if isinstance(value.get("failureCode"), str):
+        return f"failure {value['failureCode']}: {words}"
+    if isinstance(value.get("parameter"), str):
+        return f"update of {value['parameter']} refused: {words}"
+    return None
 
 
 def _event(value: Mapping[str, object]) -> tuple[str, str] | None:

@@ -74,8 +74,7 @@ class Scanner:
         if source == "unknown":
             source = kind_of(head[:SNIFFED].decode("utf-8", "replace"), origin.file)
         origin = replace(origin, source=source)
-        begin = head.lstrip()[:1]
-        if begin in (b"{", b"[") and not head.lstrip().startswith((b"[20", b"[ ", b"[slurm")):
+        if documents.may_be_document(head):
             whole, rest = _whole(head, rest)
             document = documents.parse(whole.decode("utf-8", "replace")) if len(whole) <= documents.LARGEST else None
             if document is not None:
