@@ -69,13 +69,14 @@ def failed_since(cache, versions, since, known):
     return found
 
 
-def settled(cache, texts, code):
-    """The modules that the logs name, once nobody compiles any of them any more, or patience ends."""
+def settled(cache_url, texts, code):
+    """(the cache, the modules that the logs name), once nobody compiles any of them any more, or patience ends."""
     deadline = time.time() + (PATIENCE_S if code == "0" else 0)
     while True:
+        cache = caches.at(cache_url)
         modules = graphs_of(cache, texts)
         if time.time() >= deadline or not any(module.state == "locked" for module in modules):
-            return modules
+            return cache, modules
         time.sleep(LOOK_S)
 
 
@@ -120,17 +121,29 @@ def write_ledger(folder, cache, modules, bad, since):
     })  # fmt: skip
 
 
+def unseen_because(cache_url):
+    """Why a cache cannot be looked at; '' when it can."""
+    try:
+        cache = caches.at(cache_url)
+        if not isinstance(cache, Path):
+            cache.scan()
+    except FileNotFoundError:
+        return ""  # nothing lies there yet
+    except (OSError, ValueError) as error:
+        return str(error)
+    return ""
+
+
 def main(folder, since, cache_url, code):
     """Print a line for each graph that is not whole, write down what was found, return the exit code."""
     logs = sorted((folder / "logs" / "compile").glob("node-*.log"))
     texts = [this_attempt(log) for log in logs]
     counts = [counted(text) for text in texts]
-    modules, bad = [], []
-    if "://" in cache_url:
-        print(f"trnctl: the cache {cache_url} is no folder; only the summaries are looked at")
+    modules, bad, unseen = [], [], unseen_because(cache_url)
+    if unseen:
+        print(f"trnctl: only the summaries are looked at: {unseen}")
     else:
-        cache = Path(cache_url)
-        modules = settled(cache, texts, code)
+        cache, modules = settled(cache_url, texts, code)
         versions = {version for text in texts for version in VERSION.findall(text)}
         bad = [module for module in modules if module.state != "done"]
         bad += failed_since(cache, versions, since, {module.path for module in modules})
@@ -144,8 +157,11 @@ def main(folder, since, cache_url, code):
     record = [{"graph": module.name, "log": str(module.path / "model.log"), "state": module.state} for module in bad]
     (folder / "logs" / "compile" / "failed-graphs.json").write_text(json.dumps(record), encoding="utf-8")
     well = not bad and not wrong and code == "0"
-    if "://" not in cache_url and (well or bad):
-        write_ledger(folder, cache, modules + [one for one in bad if one not in modules], bad, since)
+    if not unseen and (well or bad):
+        try:
+            write_ledger(folder, cache, modules + [one for one in bad if one not in modules], bad, since)
+        except OSError as error:  # another user's cache, or a bucket that may only be read
+            print(f"trnctl: what was compiled could not be noted in the cache, and is not found cached: {error}")
     if not well and was_killed(folder, texts):
         print("trnctl: a compiler was killed, as the kernel does when the node's memory runs out")
         return 3

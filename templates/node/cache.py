@@ -1,6 +1,8 @@
 """The compile cache as it lies on shared storage: which graphs are whole, which are locked, and by whom.
 
 Travels with the head node's script, and lies in each run's folder for its jobs. Standard library only, Python 3.6.
+A cache may lie in S3 as well (`at` opens either): there everything is judged from one listing. Whether a release of
+Neuron locks graphs in S3 is not documented; an object whose name ends like a lock counts as one.
 
     ROOT/CHIP/SDK/                                a cache: what NEURON_COMPILE_CACHE_URL names
         neuronxcc-VERSION+BUILD/MODULE_GRAPH+FLAGS/
@@ -49,14 +51,10 @@ class Module:
     def __init__(self, path):
         self.path, self.name, self.version = path, path.name, path.parent.name
         self.bytes, self.locked_at, self.locks = 0, 0.0, []
-        try:
-            with os.scandir(str(path)) as entries:
-                names = {entry.name: entry for entry in entries}
-        except OSError:
-            names = {}
+        names = {entry.name: entry for entry in scan(path)}
         for name, entry in names.items():
             if name.endswith(".lock"):
-                self.locks.append(Path(entry.path))
+                self.locks.append(path / name)
                 self.locked_at = max(self.locked_at, modified(entry))
         self.state = self._state(names)
 
@@ -90,13 +88,36 @@ def size(entry):
         return 0
 
 
-def folders(path, prefix):
-    """The folders in a folder whose names begin so, by name; [] when it cannot be read."""
+def at(url):
+    """A cache by its URL: a Path, or a place in S3 that is walked like one. ValueError for anything else."""
+    if url.startswith("s3://"):
+        import objects
+
+        return objects.place(url)
+    if "://" in url:
+        raise ValueError(f"{url} is neither a folder nor in S3")
+    return Path(url)
+
+
+def reachable(url):
+    """Whether it is a cache that is looked at: a folder, or S3."""
+    return url.startswith("s3://") or "://" not in url
+
+
+def scan(path):
+    """The entries of a folder; [] when it cannot be read."""
     try:
+        if not isinstance(path, Path):
+            return path.scan()
         with os.scandir(str(path)) as entries:
-            return sorted(Path(entry.path) for entry in entries if entry.name.startswith(prefix) and entry.is_dir())
+            return list(entries)
     except OSError:
         return []
+
+
+def folders(path, prefix):
+    """The folders in a folder whose names begin so, by name; [] when it cannot be read."""
+    return sorted(path / entry.name for entry in scan(path) if entry.name.startswith(prefix) and entry.is_dir())
 
 
 def walk(cache):
@@ -124,21 +145,30 @@ def read_ledger(cache, fingerprint):
 
 def ledgers(cache):
     """Every ledger of a cache that can be read, by its fingerprint."""
-    try:
-        names = sorted(path.stem for path in (cache / LEDGER).iterdir() if path.suffix == ".json")
-    except OSError:
-        return {}
+    names = sorted(entry.name[: -len(".json")] for entry in scan(cache / LEDGER) if entry.name.endswith(".json"))
     found = ((name, read_ledger(cache, name)) for name in names)
     return {name: ledger for name, ledger in found if ledger is not None}
 
 
 def write_ledger(cache, fingerprint, content):
     """Write a ledger so that nobody ever reads half of it."""
-    folder = cache / LEDGER
+    folder, text = cache / LEDGER, json.dumps(content, indent=1, sort_keys=True) + "\n"
+    if not isinstance(folder, Path):
+        (folder / (fingerprint + ".json")).write_text(text)
+        return
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{fingerprint}.{os.getpid()}"
-    part.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    part.write_text(text, encoding="utf-8")
     part.replace(folder / (fingerprint + ".json"))
+
+
+def used_now(cache, fingerprint):
+    """Let the time of a fingerprint's last use be now. OSError when its ledger may not be written."""
+    path = cache / LEDGER / (fingerprint + ".json")
+    if isinstance(path, Path):
+        os.utime(str(path))
+    else:
+        path.write_text(path.read_text())
 
 
 def unwhole(cache, ledger):
@@ -149,9 +179,14 @@ def unwhole(cache, ledger):
 
 def verdict(cache_url, fingerprint):
     """(whole, why): whether all graphs of a fingerprint lie compiled in a cache."""
-    if "://" in cache_url:
-        return False, f"the cache {cache_url} is no folder, and is not looked at"
-    cache = Path(cache_url)
+    try:
+        cache = at(cache_url)
+        if not isinstance(cache, Path):
+            cache.scan()  # whether it can be asked at all
+    except FileNotFoundError:
+        pass  # nothing lies there yet
+    except (OSError, ValueError) as error:
+        return False, f"the cache cannot be looked at: {error}"
     ledger = read_ledger(cache, fingerprint)
     if ledger is None:
         return False, f"no graphs of fingerprint {fingerprint} are known"
@@ -249,7 +284,7 @@ def free(modules, jobs):
 
 def main(words):
     """`free CACHE`, in a job, whose own compilers do not run yet or any more."""
-    cache = Path(words[1])
+    cache = at(words[1])
     locked = [module for module in walk(cache) if module.locks]
     if not locked:
         return 0

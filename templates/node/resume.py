@@ -28,7 +28,7 @@ def resume(request):
             return waiting
         may_resume(folder, before)
         lacking = [need["what"] for need, _ in missing(preparing.needs_of(folder)) if need.get("fetch")]
-        cached = on_disk(manifest.get("cache"))
+        cached = looked_at(manifest.get("cache"))
         freed = free_locks(manifest["cache"], [folder.parent])[0] if cached else []
         excluded, short = nodes_to_avoid(folder, manifest)
         checkpoint = newest_checkpoint(folder) or manifest.get("from_checkpoint", "")
@@ -89,9 +89,9 @@ def without(manifest, nodes):
     return ["--exclude=" + ",".join(names)] if nodes else []
 
 
-def on_disk(cache_url):
-    """Whether a cache is a folder here."""
-    return bool(cache_url) and "://" not in cache_url
+def looked_at(cache_url):
+    """Whether a run has a cache that can be looked at."""
+    return bool(cache_url) and cache.reachable(cache_url)
 
 
 def stages_to_do(folder, manifest):
@@ -102,7 +102,7 @@ def stages_to_do(folder, manifest):
             continue
         ended = read_json(folder / "ended" / (stage + ".json")) or {}
         well = ended.get("exit_code") == 0
-        if stage == "compile" and well and on_disk(manifest.get("cache")) and manifest.get("cache_shared", True):
+        if stage == "compile" and well and looked_at(manifest.get("cache")) and manifest.get("cache_shared", True):
             well = cache.verdict(manifest["cache"], manifest.get("fingerprint", ""))[0]
         if not well or stage == "train":
             stages.append(stage)

@@ -5,7 +5,6 @@ Travels with the head node's script.
 
 import hashlib
 import json
-import os
 import re
 import sys
 import time
@@ -169,7 +168,7 @@ def without_needless_compile(request):
         return request, {"compile": "skipped", "why": "", "freed": []}
     whole, why = cache.verdict(wish["url"], wish["fingerprint"]) if wish["shared"] else (False, "each node has its own")
     freed = []
-    if not whole and "://" not in wish["url"]:
+    if not whole and cache.reachable(wish["url"]):
         freed, held = free_locks(wish["url"], [Path(request["folder"]).parent])
         if freed:
             whole, why = cache.verdict(wish["url"], wish["fingerprint"])
@@ -182,7 +181,7 @@ def without_needless_compile(request):
     if not whole:
         return request, {"compile": "scheduled", "why": why, "freed": told}
     with suppress(OSError):  # its last use; another user's ledger is not ours to touch
-        os.utime(str(Path(wish["url"]) / cache.LEDGER / (wish["fingerprint"] + ".json")))
+        cache.used_now(cache.at(wish["url"]), wish["fingerprint"])
     others = {file["name"]: file for file in wish["without"]}
     files = [others.get(file["name"], file) for file in request["files"] if file["name"] != "compile.sbatch"]
     stages = [stage for stage in request["stages"] if stage != "compile"]
@@ -191,7 +190,7 @@ def without_needless_compile(request):
 
 def free_locks(cache_url, runs_folders):
     """Remove the locks of a cache that nobody can hold; see `cache.free`."""
-    locked = [module for module in cache.walk(Path(cache_url)) if module.locks]
+    locked = [module for module in cache.walk(cache.at(cache_url)) if module.locks]
     return cache.free(locked, cache.users(living_jobs(), runs_folders, cache_url)) if locked else ([], [])
 
 

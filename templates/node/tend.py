@@ -4,19 +4,36 @@ Travels with the head node's script. Each function takes the request, the folder
 and squeue's lines of the living jobs, and returns what is answered.
 """
 
-import os
+import re
 import shutil
 import time
 from pathlib import Path
 
 import cache
 
+MOST_RUNS = 200  # whose run.json is read to find caches in S3
+GRAPH = re.compile(r"((hosts|users)/[^/]+/)?neuronxcc-[^/]+/MODULE_[^/]+")
+
 
 def caches(places):
-    """[(CHIP, SDK, folder)] of every cache beside these folders of runs."""
+    """[(CHIP, SDK, folder)] of every cache beside these folders of runs, and of those in S3 that newest runs name."""
     roots = [place.parent / "cache" for place in places]
     chips = [chip for root in roots for chip in cache.folders(root, "")]
-    return [(chip.name, sdk.name, sdk) for chip in chips for sdk in cache.folders(chip, "")]
+    found = [(chip.name, sdk.name, sdk) for chip in chips for sdk in cache.folders(chip, "")]
+    return found + [(*kind, cache.at(url)) for url, kind in sorted(in_s3(places).items())]
+
+
+def in_s3(places):
+    """{URL: (CHIP, SDK)} of the caches in S3 that runs name in their run.json."""
+    runs = [(entry.stat().st_mtime, place / entry.name) for place in places for entry in cache.scan(place)]
+    found = {}
+    for _, folder in sorted(runs, reverse=True)[:MOST_RUNS]:
+        manifest = cache.manifest_of([folder.parent], folder.name) or {}
+        url = str(manifest.get("cache", ""))
+        if url.startswith("s3://"):
+            chip = str((manifest.get("fingerprint_of") or {}).get("chip", ""))
+            found.setdefault(url.rstrip("/"), (chip, str(manifest.get("sdk", ""))))
+    return found
 
 
 def look(request, places, lines):
@@ -129,10 +146,13 @@ def remove(graphs, folder, known, going):
     kept = {graph for name, ledger in known.items() if name not in going for graph in ledger["graphs"]}
     freed = 0
     for graph in sorted(graphs - kept):
-        path = Path(os.path.normpath(str(folder / graph)))
-        if folder not in path.parents or not path.name.startswith("MODULE_"):
+        path = folder / graph
+        if not GRAPH.fullmatch(graph) or ".." in graph.split("/"):
             continue  # a ledger that was written by hand must not lead out of the cache
         module = cache.Module(path)
         freed += module.bytes
-        shutil.rmtree(str(path), ignore_errors=True)
+        if isinstance(path, Path):
+            shutil.rmtree(str(path), ignore_errors=True)
+        elif path.is_dir():
+            path.remove()
     return freed

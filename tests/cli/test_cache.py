@@ -191,3 +191,18 @@ def test_a_cached_submit_costs_at_most_a_second_more_than_a_skipped_one(cluster:
     cached = [cluster(*words, f"cached-{n}") for n in range(3)]
     assert all("compile cached: 205 graphs" in one.talk for one in cached)
     assert min(one.seconds for one in cached) - skipped < 1
+
+
+def test_a_cache_in_s3_is_listed_judged_and_pruned(compiled: Trnctl) -> None:
+    words = ("bert-large", "-N", "2", "--env", "NEURON_COMPILE_CACHE_URL=s3://my-trnctl-bucket/graphs")
+    first = compiled("submit", *words, "--name", "far", "-f", timeout=180)
+    assert "no graphs of fingerprint" in first.talk
+    (entry,) = [one for one in compiled.json("cache", "ls")["entries"] if one["cache"].startswith("s3://")]
+    assert (entry["state"], entry["graphs"], entry["run"], entry["chip"]) == ("complete", GRAPHS, "far", "trn1")
+    again = compiled.json("submit", *words, "--hold", "--name", "near")
+    assert again["compile"] == "cached"
+    assert "stays: run near" in compiled("cache", "prune", entry["fingerprint"], "-y").talk
+    compiled("cancel", "near")
+    assert compiled.json("cache", "prune", entry["fingerprint"], "-y")["removed"] == [entry["fingerprint"]]
+    assert compiled.json("submit", *words, "--hold", "--name", "later")["compile"] == "scheduled"
+    compiled("cancel", "later")

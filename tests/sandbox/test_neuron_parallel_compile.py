@@ -259,10 +259,12 @@ def test_the_default_cache_is_on_the_nodes_own_disk(cluster: NeuronCluster) -> N
     assert len(list(own.glob("neuronxcc-*/MODULE_*/model.done"))) == 5
 
 
-def test_a_cache_in_s3_is_refused(cluster: NeuronCluster) -> None:
-    done = cluster.run(*COMPILE, *cluster.bert(), NEURON_COMPILE_CACHE_URL="s3://bucket/cache")
+def test_a_cache_in_s3_that_cannot_be_reached_ends_the_tool(cluster: NeuronCluster) -> None:
+    keys = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    where = {"NEURON_COMPILE_CACHE_URL": "s3://bucket/cache", "AWS_REGION": "us-west-2"}
+    done = cluster.run(*COMPILE, *cluster.bert(), **keys, **where)
     assert done.returncode == 1
-    assert "a compile cache in S3 (s3://bucket/cache) is not emulated" in done.stderr
+    assert "the compile cache s3://bucket/cache: S3 gave no answer" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -14,19 +14,21 @@ import pytest
 
 NODE = Path(__file__).parents[2] / "templates" / "node"
 VERSION = "neuronxcc-2.26.1+ab"
+SCRIPTS = ("s3", "objects", "cache", "tend")
 
 
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[Any]:
     """Both scripts as modules: `tend`, with `tend.cache`."""
-    for name in ("cache", "tend"):
+    for name in SCRIPTS:
         spec = importlib.util.spec_from_file_location(name, NODE / f"{name}.py")
         assert spec is not None
         assert spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
     yield sys.modules["tend"]
-    del sys.modules["cache"], sys.modules["tend"]
+    for name in SCRIPTS:
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ def test_a_ledger_that_says_nothing_proves_nothing(scripts: Any, runs: Path, tex
     ledger(scripts, runs, "abc")
     (cache_of(runs) / "ledger/abc.json").write_text(text)
     assert scripts.cache.verdict(str(cache_of(runs)), "abc")[0] is False
-    assert scripts.cache.verdict("s3://bucket/cache", "abc")[0] is False
+    assert scripts.cache.verdict("gs://bucket/cache", "abc")[0] is False
     scripts.look({}, [runs], "")
 
 
@@ -145,3 +147,123 @@ def test_ten_thousand_graphs_are_looked_at_in_two_seconds(scripts: Any, runs: Pa
     answer = scripts.look({}, [runs], "")
     assert time.monotonic() - began < 2
     assert (answer["modules"], answer["entries"][0]["state"]) == ({"done": 10_000}, "complete")
+
+
+# ----------------------------------------------------------------------------------------------------------- in S3
+
+
+class Bucket:
+    """A bucket in memory; it counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.asked: list[str] = []
+        self.refuses = ""
+
+    def list(self, prefix: str) -> list[tuple[str, int, float]]:
+        self.asked.append("list")
+        if self.refuses:
+            raise sys.modules["s3"].Unreachable(self.refuses)
+        found = sorted((key, text) for key, text in self.objects.items() if key.startswith(prefix))
+        return [(key, len(text), time.time()) for key, text in found]
+
+    def get(self, key: str) -> bytes | None:
+        self.asked.append("get")
+        return self.objects.get(key)
+
+    def put(self, key: str, content: bytes) -> None:
+        if self.refuses:
+            raise sys.modules["s3"].Unreachable(self.refuses)
+        self.objects[key] = content
+
+    def delete(self, key: str) -> None:
+        self.objects.pop(key, None)
+
+
+URL = "s3://demo/neuron/cache"
+
+
+@pytest.fixture
+def bucket(scripts: Any) -> Iterator[Bucket]:
+    """Stands where the script would sign requests; with one whole graph, and its ledger."""
+    s3: Any = sys.modules["s3"]
+    made, real = Bucket(), s3.Bucket
+    s3.Bucket = lambda name: made
+    for file in ("model.hlo_module.pb", "model.neff", "model.done"):
+        made.objects[f"neuron/cache/{VERSION}/MODULE_1+a/{file}"] = b"x" * 10
+    scripts.cache.write_ledger(
+        scripts.cache.at(URL), "abc", {"graphs": [f"{VERSION}/MODULE_1+a"], "state": "complete", "run": "first"}
+    )
+    yield made
+    s3.Bucket = real
+
+
+def test_a_cache_in_s3_is_judged_from_one_listing(scripts: Any, bucket: Bucket) -> None:
+    bucket.objects["neuron/cachelike/other"] = b""
+    assert scripts.cache.verdict(URL, "abc") == (True, "1 graphs of fingerprint abc, compiled by first")
+    assert bucket.asked.count("list") == 1
+    assert scripts.cache.verdict(URL + "/", "abc")[0]
+    assert scripts.cache.verdict(URL, "xyz")[0] is False
+    for file, word in (("model.done", "is damaged"), ("model.neff", "is not compiled")):
+        del bucket.objects[f"neuron/cache/{VERSION}/MODULE_1+a/{file}"]
+        assert word in scripts.cache.verdict(URL, "abc")[1]
+
+
+def test_a_bucket_that_cannot_be_asked_proves_nothing(scripts: Any, bucket: Bucket) -> None:
+    bucket.refuses = "S3 answered 403"
+    assert scripts.cache.verdict(URL, "abc") == (False, "the cache cannot be looked at: S3 answered 403")
+    bucket.refuses = ""
+    bucket.objects.clear()
+    assert scripts.cache.verdict(URL, "abc") == (False, "no graphs of fingerprint abc are known")
+
+
+def test_locks_in_s3_are_freed_as_those_of_folders_are(scripts: Any, bucket: Bucket) -> None:
+    lock = f"neuron/cache/{VERSION}/MODULE_1+a/model.hlo_module.pb.lock"
+    bucket.objects[lock] = b""
+    assert "is locked" in scripts.cache.verdict(URL, "abc")[1]
+    (locked,) = [module for module in scripts.cache.walk(scripts.cache.at(URL)) if module.locks]
+    living = {"job": "7", "run": "r", "user": "u", "started": time.time() - 60, "fingerprint": ""}
+    assert scripts.cache.free([locked], [living]) == ([], [(locked, living)])
+    assert scripts.cache.free([locked], []) == ([locked], [])
+    assert lock not in bucket.objects
+
+
+def test_its_last_use_is_noted(scripts: Any, bucket: Bucket) -> None:
+    before = dict(bucket.objects)
+    scripts.cache.used_now(scripts.cache.at(URL), "abc")
+    assert bucket.objects == before
+    bucket.refuses = "read only"
+    with pytest.raises(OSError, match="read only"):
+        scripts.cache.used_now(scripts.cache.at(URL), "abc")
+
+
+def test_caches_in_s3_are_found_by_the_runs_that_name_them(scripts: Any, bucket: Bucket, runs: Path) -> None:
+    for name, url in (("a", URL), ("b", f"{URL}/"), ("c", "/fsx/cache")):
+        (runs / name).mkdir()
+        manifest = {"cache": url, "sdk": "2.31.1", "fingerprint_of": {"chip": "trn1"}}
+        (runs / name / "run.json").write_text(json.dumps(manifest))
+    (runs / "broken").mkdir()
+    bucket.objects[f"neuron/cache/{VERSION}/MODULE_2+a/model.neff"] = b"stray"
+    seen = scripts.look({}, [runs], "")
+    (entry,) = seen["entries"]
+    assert (entry["fingerprint"], entry["cache"], entry["chip"], entry["sdk"]) == ("abc", URL, "trn1", "2.31.1")
+    assert (entry["state"], entry["graphs"], entry["bytes"], seen["strays"]) == ("complete", 1, 10, 1)
+    assert bucket.asked.count("list") == 1
+
+
+def test_pruning_in_s3_leaves_what_is_not_the_fingerprints(scripts: Any, bucket: Bucket, runs: Path) -> None:
+    (runs / "a").mkdir()
+    (runs / "a" / "run.json").write_text(json.dumps({"cache": URL}))
+    bucket.objects["neuron/cache/notes.txt"] = b"mine"
+    done = scripts.prune({"fingerprints": ["abc"], "strays": True}, [runs], "")
+    assert (done["removed"], done["bytes"]) == (["abc"], 10)
+    assert list(bucket.objects) == ["neuron/cache/notes.txt"]
+
+
+def test_ten_thousand_graphs_in_s3_take_one_listing_and_no_object_is_read(scripts: Any, bucket: Bucket) -> None:
+    for number in range(10_000):
+        bucket.objects[f"neuron/cache/{VERSION}/MODULE_{number}+b/model.neff"] = b"x"
+        bucket.objects[f"neuron/cache/{VERSION}/MODULE_{number}+b/model.done"] = b""
+    bucket.asked.clear()
+    assert sum(module.state == "done" for module in scripts.cache.walk(scripts.cache.at(URL))) == 10_001
+    assert bucket.asked == ["list"]

@@ -38,7 +38,12 @@ def cache_place(
     named = cache_dir(variables.get(FLAGS, "")) or variables.get(VARIABLE, "")
     shared, why = sharing(sdk)
     if named:
-        return CachePlace(named.removeprefix("file://"), True, "named by --env or by the recipe", own=True)
+        why = "named by --env or by the recipe"
+        if named.startswith("s3://"):
+            # Objects in S3 are whole or absent, and the trouble with shared locks is that of file systems: Neuron's
+            # troubleshooting page names s3:// as the way out of it. So one for all nodes, whatever the release.
+            why += ": in S3, one for all nodes under every release"
+        return CachePlace(named.removeprefix("file://"), True, why, own=True)
     return CachePlace(f"{cache_root(mount)}/{chip(instance_type)}/{sdk}", shared, why)
 
 

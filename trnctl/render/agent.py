@@ -5,7 +5,10 @@ from __future__ import annotations
 from trnctl.render import templates
 
 # In the order in which they import each other.
-_MODULES = ("cache", "tend", "folder", "slurm", "needs", "preparing", "submit", "resume", "follow", "watch", "check")
+_MODULES = (
+    "s3", "objects", "cache", "tend", "folder", "slurm", "needs", "preparing", "submit", "resume", "follow", "watch",
+    "check",
+)  # fmt: skip
 # Each becomes a module of its own under its own name, so that the same text can be a file beside a run's scripts.
 _INSTALL = """\
 import sys, types

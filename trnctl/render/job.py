@@ -119,7 +119,9 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
     gate = [File("gate.py", templates.read("job/gate.py"))] if "compile" in stages else []
     knows_cache = [File("cache.py", templates.read("node/cache.py"))] if workload.compile != "none" else []
     mirror = [File("mirror.py", templates.read("job/mirror.py"))] if request.mirror else []
-    speaks_s3 = [File("s3.py", templates.read("node/s3.py"))] if mirror else []
+    in_s3 = place_of_cache(workload, request).url.startswith("s3://")
+    speaks_s3 = [File("s3.py", templates.read("node/s3.py"))] if mirror or in_s3 else []
+    speaks_s3 += [File("objects.py", templates.read("node/objects.py"))] if in_s3 else []
     return (
         _manifest_file(workload, layout, request),
         *scripts,
@@ -325,7 +327,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             or filled.virtualenv,
             "cache": place.url,
             "shared_cache": place.shared,
-            "guards_cache": workload.compile != "none" and "://" not in place.url,
+            "guards_cache": workload.compile != "none" and (place.url.startswith("s3://") or "://" not in place.url),
             "fewer_compilers": max(1, facts.host_gib // _GIB_PER_COMPILER // 4) if facts is not None else 1,
             "mirrors": bool(request.mirror),
             "check": request.check,

@@ -67,6 +67,7 @@ class Cluster:
         self.folder = home / "clusters" / boot.cluster
         self._home, self._endpoint, self._pace, self._register = home, endpoint, pace, register
         self._faults, self._instances = list(faults), list[NodeInstance]()
+        self._struck_instance = ""
         self._scheduling = scheduling(boot.config)
         self._ports = Ports()
         controller, self._ssh_port = self._ports.take(2)
@@ -299,10 +300,16 @@ class Cluster:
         (self.folder / "etc" / "sshd_config").write_text(config)
         self._write_hops()
 
-    @property
     def _struck(self) -> str:
-        """The node that faults of a single node strike: the second, which any job on two nodes gets."""
-        return next((name for name in self._scheduling.nodes() if name.endswith("-2")), "")
+        """The node that faults of a single node strike: the second, which any job on two nodes gets, and of it the
+        instance that it has when the fault is set, or gets then; one that replaces it is well."""
+        name = next((name for name in self._scheduling.nodes() if name.endswith("-2")), "")
+        ids = {each.name: each.instance_id for each in self._instances}
+        if not self._faults:
+            self._struck_instance = ""
+        elif not self._struck_instance:
+            self._struck_instance = ids.get(name, "")
+        return name if self._struck_instance in ("", ids.get(name, "")) else ""
 
     @property
     def _head_name(self) -> str:
@@ -330,7 +337,7 @@ class Cluster:
                     "instance_types": self._scheduling.instance_types(),
                     "instance_ids": {each.name: each.instance_id for each in instances},
                     "faults": self._faults,
-                    "struck": self._struck,
+                    "struck": self._struck(),
                 },
                 indent=1,
             ),

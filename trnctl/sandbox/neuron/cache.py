@@ -1,4 +1,4 @@
-"""The compile cache on disk: <cache>/neuronxcc-<version>+<hash>/MODULE_<graph>+<flags>/ and what lies in it.
+"""The compile cache: <cache>/neuronxcc-<version>+<hash>/MODULE_<graph>+<flags>/ and what lies in it.
 
 model.hlo_module.pb   compile_flags.json    what to compile
 model.neff   model.done                     compiled
@@ -11,133 +11,123 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from trnctl.sandbox.neuron.devices import compiler_version
 from trnctl.sandbox.neuron.emulation import NOTICE, node_local
 from trnctl.sandbox.neuron.graphs import CompilerFlags, Graph
+from trnctl.sandbox.neuron.shelf import FolderShelf, S3Shelf, Shelf
 
 State = Literal["done", "locked", "failed", "todo"]
 DEFAULT_CACHE = "/var/tmp/neuron-compile-cache"  # noqa: S108  Neuron's default, on the node's own disk
+_LOCK = "model.hlo_module.pb.lock"
 
 
 class Entry(NamedTuple):
-    """One MODULE_ folder."""
+    """One MODULE_ folder of a cache: `key` is VERSION/MODULE_…"""
 
-    folder: Path
+    shelf: Shelf
+    key: str
 
     @property
-    def hlo(self) -> Path:
+    def name(self) -> str:
+        """MODULE_…"""
+        return self.key.rpartition("/")[2]
+
+    @property
+    def hlo(self) -> str:
         """The graph; Neuron's logs name an entry by this path."""
-        return self.folder / "model.hlo_module.pb"
+        return self.shelf.words(self._of("model.hlo_module.pb"))
 
     @property
-    def neff(self) -> Path:
-        """The compiled graph."""
-        return self.folder / "model.neff"
+    def neff(self) -> str:
+        """The compiled graph, as logs name it."""
+        return self.shelf.words(self._of("model.neff"))
 
-    @property
-    def log(self) -> Path:
-        """What the compiler said when it failed."""
-        return self.folder / "model.log"
-
-    @property
-    def lock(self) -> Path:
-        """There while somebody compiles."""
-        return self.folder / "model.hlo_module.pb.lock"
-
-    @property
-    def _done(self) -> Path:
-        return self.folder / "model.done"
+    def _of(self, name: str) -> str:
+        return f"{self.key}/{name}"
 
     def compiled(self) -> bool:
         """Whether the compiled graph is there, whoever holds the lock."""
-        return self._done.exists() and self.neff.exists()
+        return self.shelf.exists(self._of("model.done")) and self.shelf.exists(self._of("model.neff"))
 
     def failed_at(self) -> float:
         """When the compilation last failed, in seconds of the epoch; 0 when it has not."""
-        try:
-            return self.log.stat().st_mtime
-        except FileNotFoundError:
-            return 0.0
+        return self.shelf.modified(self._of("model.log"))
 
     def state(self) -> State:
-        """Compiled, being compiled, failed, or none of these yet; asked of the disk each time."""
+        """Compiled, being compiled, failed, or none of these yet; asked anew each time."""
         if self.compiled():
             return "done"
-        if self.lock.exists():
+        if self.shelf.exists(self._of(_LOCK)):
             return "locked"
-        return "failed" if self.log.exists() else "todo"
+        return "failed" if self.shelf.exists(self._of("model.log")) else "todo"
 
     @property
     def graph(self) -> Mapping[str, object]:
         """What the emulated tracer wrote about the graph."""
-        content: Mapping[str, object] = json.loads(self.hlo.read_bytes())
+        content: Mapping[str, object] = json.loads(self.shelf.read(self._of("model.hlo_module.pb")))
         return content
 
     @property
     def flags(self) -> list[str]:
         """The compiler's flags of this entry."""
-        flags: list[str] = json.loads((self.folder / "compile_flags.json").read_text(encoding="utf-8"))
+        flags: list[str] = json.loads(self.shelf.read(self._of("compile_flags.json")))
         return flags
 
     def take_lock(self) -> bool:
         """Take the lock; False when somebody has it."""
-        try:
-            os.close(os.open(self.lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-        except FileExistsError:
-            return False
-        return True
+        return self.shelf.create(self._of(_LOCK))
 
     def release_lock(self) -> None:
         """Let the lock go; silent if it is gone."""
-        self.lock.unlink(missing_ok=True)
+        self.shelf.remove(self._of(_LOCK))
 
     def succeed(self, neff: bytes) -> None:
         """Record a compiled graph; an earlier failure is forgotten."""
-        _write(self.neff, neff)
-        self.log.unlink(missing_ok=True)
-        self._done.touch()
+        self.shelf.write(self._of("model.neff"), neff)
+        self.shelf.remove(self._of("model.log"))
+        self.shelf.write(self._of("model.done"), b"")
 
     def fail(self, log: str) -> None:
         """Record a failure; it is remembered until somebody retries."""
-        _write(self.log, log.encode())
+        self.shelf.write(self._of("model.log"), log.encode())
 
     def forget(self) -> None:
         """Drop what was compiled, keep the graph."""
-        for path in (self._done, self.neff, self.log):
-            path.unlink(missing_ok=True)
+        for name in ("model.done", "model.neff", "model.log"):
+            self.shelf.remove(self._of(name))
 
 
 class Cache(NamedTuple):
-    """A compile cache: `url` as Neuron prints it, `folder` where it lies, `version` the compiler's folder in it."""
+    """A compile cache: `url` as Neuron prints it, `shelf` where it lies, `version` the compiler's folder in it."""
 
     url: str
-    folder: Path
+    shelf: Shelf
     version: str
 
     def entry(self, graph: Graph, flags: CompilerFlags) -> Entry:
         """The entry of a graph, whether it exists or not."""
-        return Entry(self.folder / self.version / f"MODULE_{graph.key}+{flags.key}")
+        return Entry(self.shelf, f"{self.version}/MODULE_{graph.key}+{flags.key}")
+
+    def entry_at(self, hlo: str) -> Entry:
+        """The entry whose graph logs name so."""
+        return Entry(self.shelf, hlo.removeprefix(self.shelf.words("")).strip("/").rpartition("/")[0])
 
     def add(self, graph: Graph, flags: CompilerFlags) -> Entry:
         """Put a traced graph into the cache; many nodes may do so at once."""
         entry = self.entry(graph, flags)
-        entry.folder.mkdir(parents=True, exist_ok=True)
-        _write(entry.folder / "compile_flags.json", json.dumps(list(flags.compiler)).encode())
-        if not entry.hlo.exists():
+        self.shelf.write(f"{entry.key}/compile_flags.json", json.dumps(list(flags.compiler)).encode())
+        if not self.shelf.exists(f"{entry.key}/model.hlo_module.pb"):
             content = {"graph": graph.name, "facts": dict(graph.facts), "note": NOTICE}
-            _write(entry.hlo, json.dumps(content, sort_keys=True).encode())
+            self.shelf.write(f"{entry.key}/model.hlo_module.pb", json.dumps(content, sort_keys=True).encode())
         return entry
 
     def entries(self) -> list[Entry]:
         """All entries of this compiler version, by name."""
-        return [
-            Entry(path.parent) for path in sorted((self.folder / self.version).glob("MODULE_*/model.hlo_module.pb"))
-        ]
+        found = self.shelf.names(f"{self.version}/MODULE_*/model.hlo_module.pb")
+        return [Entry(self.shelf, key.rpartition("/")[0]) for key in found]
 
     def by_state(self) -> dict[State, list[Entry]]:
         """All entries of this compiler version, sorted by their states."""
@@ -148,29 +138,19 @@ class Cache(NamedTuple):
 
     def clear_locks(self) -> None:
         """Remove every lock of every compiler version, whoever holds it."""
-        for lock in self.folder.glob("neuronxcc-*/MODULE_*/*.lock"):
-            lock.unlink(missing_ok=True)
+        for lock in self.shelf.names("neuronxcc-*/MODULE_*/*.lock"):
+            self.shelf.remove(lock)
 
     def clean(self) -> None:
         """Remove the whole cache."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.shelf.clean()
 
 
 def open_cache(flags: CompilerFlags, sdk: str) -> Cache:
     """The cache that the environment names: --cache_dir of NEURON_CC_FLAGS, else NEURON_COMPILE_CACHE_URL, else
-    Neuron's default on the node's own disk. Ends the program for s3://, which the sandbox has no copy of."""
+    Neuron's default on the node's own disk."""
     url = flags.cache_dir or os.environ.get("NEURON_COMPILE_CACHE_URL") or DEFAULT_CACHE
-    if url.startswith("s3://"):
-        raise SystemExit(
-            f"trnctl sandbox: a compile cache in S3 ({url}) is not emulated — use a path on shared storage"
-        )
+    shelf: Shelf = S3Shelf(url) if url.startswith("s3://") else FolderShelf(node_local(url.removeprefix("file://")))
     version = compiler_version(sdk)
     build = hashlib.sha256(f"{NOTICE} {version}".encode()).hexdigest()[:8]
-    return Cache(url, node_local(url.removeprefix("file://")), f"neuronxcc-{version}+{build}")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file so that other nodes see all of it or nothing."""
-    fresh = path.with_name(f".{path.name}.{os.environ.get('SLURMD_NODENAME', '')}.{os.getpid()}")
-    fresh.write_bytes(content)
-    fresh.replace(path)
+    return Cache(url, shelf, f"neuronxcc-{version}+{build}")

@@ -54,16 +54,16 @@ def _run_compiler(entry: Entry, emulation: Emulation, say: Say) -> bool:
     if struck and (emulation.has("compile-failure") or emulation.has("compile-failure-exit-0")):
         _record_failure(entry, command, say)
         return False
-    entry.succeed(json.dumps({"neff of": entry.folder.name, "note": NOTICE}).encode())
+    entry.succeed(json.dumps({"neff of": entry.name, "note": NOTICE}).encode())
     say("....\nCompiler status PASS")
-    say(library_line(WRAPPER, f"Compilation Successfully Completed for model.{entry.folder.name}.hlo_module.pb"))
+    say(library_line(WRAPPER, f"Compilation Successfully Completed for model.{entry.name}.hlo_module.pb"))
     return True
 
 
 def _record_failure(entry: Entry, command: str, say: Say) -> None:
     reason = (
         f"Failed compilation with {command.split()}: "
-        f"[TEN404] Internal tensorizer error in {entry.folder.name} ({entry.graph.get('graph')}; {NOTICE})"
+        f"[TEN404] Internal tensorizer error in {entry.name} ({entry.graph.get('graph')}; {NOTICE})"
     )
     entry.fail(reason + "\n")
     say("....\nCompiler status ERROR")
@@ -72,7 +72,7 @@ def _record_failure(entry: Entry, command: str, say: Say) -> None:
 
 def _command(entry: Entry) -> str:
     work = f"/tmp/{os.environ.get('USER', 'no-user')}/neuroncc_compile_workdir"  # noqa: S108  only printed
-    module = f"{work}/{os.getpid()}/model.{entry.folder.name}"
+    module = f"{work}/{os.getpid()}/model.{entry.name}"
     flags = " ".join([*entry.flags, "--verbose=35"])
     return f"neuronx-cc compile --framework=XLA {module}.hlo_module.pb --output {module}.neff --target=trn1 {flags}"
 

@@ -58,7 +58,7 @@ def parse(argv: Sequence[str], default_workers: int) -> tuple[argparse.Namespace
     return options, command, parser
 
 
-def run_training_script(command: list[str], workdir: Path) -> list[Entry]:
+def run_training_script(command: list[str], workdir: Path, cache: Cache) -> list[Entry]:
     """Run the training with graph extraction on, show what it prints, and return the graphs that it announced.
 
     Ends the program with 1 when the script fails, unless NEURON_IGNORE_TRAINING_SCRIPT_ERROR_AND_COMPILE is set.
@@ -74,7 +74,7 @@ def run_training_script(command: list[str], workdir: Path) -> list[Entry]:
         if not os.environ.get("NEURON_IGNORE_TRAINING_SCRIPT_ERROR_AND_COMPILE"):
             raise SystemExit(1)
         _say("NEURON_IGNORE_TRAINING_SCRIPT_ERROR_AND_COMPILE is set, continuing to compile")
-    return announced_graphs(log)
+    return announced_graphs(log, cache)
 
 
 def _trial_run(command: list[str], log: Path) -> int:
@@ -95,13 +95,13 @@ def _trial_run(command: list[str], log: Path) -> int:
         return -1
 
 
-def announced_graphs(log: Path) -> list[Entry]:
+def announced_graphs(log: Path, cache: Cache) -> list[Entry]:
     """The cache entries that a trial run announced in its output, each once, by name."""
     text = log.read_text(encoding="utf-8", errors="ignore")
     announced = [line.split("Extracting graphs (")[1].split(")")[0] for line in text.splitlines() if _announces(line)]
     joined = "\n\t".join(announced)
     _say(f"New graph list from script {len(announced)}: {joined}")
-    return [Entry(Path(path).parent) for path in sorted(set(announced))]
+    return [cache.entry_at(path) for path in sorted(set(announced))]
 
 
 def _announces(line: str) -> bool:
@@ -141,7 +141,7 @@ class ParallelCompilation:
     def _wanted(self, entry: Entry) -> bool:
         """Whether this process still has an interest in a graph: a failure that another node has met since this
         one began is that node's to report, an older one is here to be tried again."""
-        if str(entry.hlo) in self.outcomes or entry.compiled():
+        if entry.hlo in self.outcomes or entry.compiled():
             return False
         return entry.failed_at() < self._began
 
@@ -153,7 +153,7 @@ class ParallelCompilation:
             try:
                 # Somebody may have finished it, here or on another node, between the look and the lock.
                 if self._wanted(entry):
-                    self.outcomes[str(entry.hlo)] = compile_entry(entry, self._emulation, show)
+                    self.outcomes[entry.hlo] = compile_entry(entry, self._emulation, show)
                     done += 1
             finally:
                 entry.release_lock()
@@ -208,7 +208,7 @@ def _report(pool: ParallelCompilation, started: float) -> None:
 def _scan(cache: Cache) -> None:
     lines = [f"cache scan for {cache.url}: "]
     for state, entries in cache.by_state().items():
-        lines.append(f"\t{state}[{len(entries)}]: {[str(entry.hlo) for entry in entries]}")
+        lines.append(f"\t{state}[{len(entries)}]: {[entry.hlo for entry in entries]}")
     _say("\n".join(lines))
 
 
@@ -253,7 +253,7 @@ def main(argv: Sequence[str]) -> int:
         if not command:
             parser.print_help()
             return 0
-        tasks = run_training_script(command, workdir)
+        tasks = run_training_script(command, workdir, cache)
         if options.command == "collect-and-compile":
             failed = compile_graphs(cache, tasks, options.num_parallel, emulation)
     elif options.command == "compile":
