@@ -34,7 +34,9 @@ def write(path, text, mode=0o644):
     """Write a file so that nobody ever reads half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with part.open("w", encoding="utf-8", newline="") as file:
+    # With its mode from the beginning: a secret must not be readable for a moment either.
+    descriptor = os.open(str(part), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -1,15 +1,17 @@
 """Follow a run: its log lines and its jobs' states as they come. Travels with the head node's script."""
 
+import calendar
 import json
 import os
 import re
 import select
 import sys
 import time
+from contextlib import suppress
 
 import preparing
 from folder import Refused, log_node, read_json, run_folder, tail
-from slurm import SEP, call
+from slurm import SEP, call, require_slurm
 from submit import STAGES
 
 # Slurm's words for a job that is over, and ours for one whose end nobody wrote down.
@@ -101,9 +103,73 @@ def logs_to_follow(folder, request):
         names += [f"{stage}/node-{with_steps}.log"] if with_steps else []
         for name in names:
             path = folder / "logs" / name if "/" in name else folder / name
-            start_at = 0 if request.get("from_start", True) else tail(path, 2000)[1]
+            start_at = beginning(path, request)
             logs.append(Log(stage, name, path, request.get("offsets", {}).get(name, start_at)))
     return logs
+
+
+# How lines tell their time: ISO 8601, the Neuron runtime (2026-Nov-29 09:12:01), and Python's asctime (Sun Nov 29
+# 09:12:01 2026), which the training scripts print. The nodes of a cluster keep UTC.
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+MONTH = "|".join(MONTHS)
+STAMPS = [
+    re.compile(r"(?P<y>20\d\d)-(?P<m>\d\d)-(?P<d>\d\d)[T ](?P<t>\d\d:\d\d:\d\d)"),
+    re.compile(r"(?P<y>20\d\d)-(?P<m>" + MONTH + r")-(?P<d>\d\d) (?P<t>\d\d:\d\d:\d\d)"),
+    re.compile(r"(?P<m>" + MONTH + r") +(?P<d>\d\d?) (?P<t>\d\d:\d\d:\d\d) (?P<y>20\d\d)"),
+]
+
+
+def time_of(line):
+    """When a line was written, in seconds since 1970; None when it does not say."""
+    for stamp in STAMPS:
+        found = stamp.search(line)
+        if found:
+            month = found.group("m")
+            number = int(month) if month.isdigit() else MONTHS.index(month) + 1
+            words = "{}-{:02d}-{} {}".format(found.group("y"), number, found.group("d"), found.group("t"))
+            with suppress(ValueError):
+                return calendar.timegm(time.strptime(words, "%Y-%m-%d %H:%M:%S"))
+    return None
+
+
+def beginning(path, request):
+    """From where a log is read: its start, or the last lines, or the first line of a time."""
+    if request.get("since") is not None:
+        return offset_since(path, request["since"])
+    if request.get("last"):
+        return offset_of_last(path, request["last"])
+    return 0 if request.get("from_start", True) else tail(path, 2000)[1]
+
+
+def offset_since(path, since):
+    """Where the first line stands that was written at that time or later. A log that was last written before has none;
+    one whose lines tell no time is taken whole."""
+    told, offset = False, 0
+    with suppress(OSError):
+        if path.stat().st_mtime < since:
+            return path.stat().st_size
+        with path.open("rb") as file:
+            for line in file:
+                at = time_of(line[:400].decode("utf-8", "replace"))
+                if at is not None and at >= since:
+                    return offset
+                told = told or at is not None
+                offset += len(line)
+    return offset if told else 0
+
+
+def offset_of_last(path, lines):
+    """Where the last so many lines begin."""
+    data, at = b"", 0
+    with suppress(OSError), path.open("rb") as file:
+        at = file.seek(0, os.SEEK_END)
+        while at > 0 and data[:-1].count(b"\n") < lines:
+            size = min(1 << 16, at)
+            at -= size
+            file.seek(at)
+            data = file.read(size) + data
+    starts = [0] + [end.end() for end in re.finditer(b"\n", data[:-1])]
+    return at + starts[-lines:][0]
 
 
 def drain(logs, last):
@@ -121,6 +187,10 @@ def drain(logs, last):
 
 def stage_states(folder, jobs):
     """{stage: (Slurm's state, reason)}: from the queue, else from what was written down at the end."""
+    try:
+        require_slurm()  # squeue would hang for a minute when the controller is down, and the log's lines with it
+    except Refused:
+        return dict.fromkeys(jobs, ("UNKNOWN", "Slurm's controller does not answer"))
     code, out, err = call(["squeue", "-h", "-a", "-t", "all", "-o", SEP.join(["%i", "%T", "%r"])], 70)
     rows = [line.split(SEP) for line in out.splitlines()]
     found = {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}

@@ -170,7 +170,16 @@ def read_run(folder, whole, tail_bytes):
         "refused": "" if submitted else refused.get("said") or refused.get("message", ""),
         "ended": {p.name[:-5]: read_json(p) or {} for p in listed(folder / "ended") if p.name.endswith(".json")},
         "logs": {name: text for name, text in tails if text is not None},
+        "quiet": {name: silence(path) for name, path in paths if path.is_file()},
     }
+
+
+def silence(path):
+    """For how many seconds a log has not been written; the file system's clock and ours may differ a little."""
+    try:
+        return max(0, int(time.time() - path.stat().st_mtime))
+    except OSError:
+        return 0
 
 
 def log_paths(folder, whole, node):

@@ -45,6 +45,8 @@ def resume(request):
         for stage in ["prepare", *stages] if lacking else stages:
             with suppress(OSError):
                 (folder / "ended" / (stage + ".json")).unlink()
+        with suppress(OSError):
+            (folder / "notified.json").unlink()  # its new end is told, too
         found = {name: before.get(name) for name in ("compile", "why", "digest")}
         found.update(stages=stages, resumed=before.get("resumed", 0) + 1)
         found.update(preparing=lacking, hold=bool(request.get("hold")))

@@ -210,8 +210,9 @@ def write_files(folder, request):
     try:
         for file in request["files"]:
             # A batch script holds the user's variables, and a token may be among them.
-            secret = file["name"].endswith(".sbatch")
-            write(folder / file["name"], file["text"], 0o700 if secret else 0o755 if file.get("executable") else 0o644)
+            script = file["name"].endswith(".sbatch")
+            open_mode = 0o755 if file.get("executable") else 0o644
+            write(folder / file["name"], file["text"], 0o700 if script else 0o600 if file.get("secret") else open_mode)
         write_json(folder / "prepare" / "needs.json", {"needs": request.get("needs", [])})
         for place in ["ended", "checkpoints"] + ["logs/" + stage for stage in request["stages"]]:
             (folder / place).mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.adapters.small_slurm import free_ports
 from trnctl.adapters.ssh_shell import SshOptions
+from trnctl.sandbox.processes import children, end
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
@@ -84,6 +85,11 @@ class SmallSshd:
         assert self._process is not None
         self._process.terminate()
         self._process.wait(10)
+
+    def drop(self) -> int:
+        """Break every connection, as when a cable is pulled, but sooner noticed; how many there were."""
+        assert self._process is not None
+        return len(end(children(self._process.pid), patience=0))
 
     def options(self, *, key: str = "client_key", alias: str = "head", keep_open: int = 5) -> SshOptions:
         """How to get in."""

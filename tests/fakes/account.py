@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -57,6 +57,7 @@ class InMemoryCloud:
         self.unseen: tuple[str, ...] = ()
         self.deleted_file_systems: list[str] = []
         self.templates: dict[str, Mapping[str, object]] = {}
+        self.block_end: dict[str, datetime] = {}
         self._clusters: dict[str, _Cluster] = {}
         self._instances: dict[str, list[Instance]] = {}
         self._file_systems: dict[str, list[FileSystem]] = {}
@@ -99,15 +100,20 @@ class InMemoryCloud:
 
     # the door
 
-    def observe(self, cluster: str) -> Observed:
+    def observe(self, cluster: str, *, blocks: Sequence[str] = ()) -> Observed:
         """Stack, fleet and living instances."""
         self._guard()
         found = self._clusters.get(cluster)
         living = tuple(i for i in self._instances.get(cluster, []) if i.state != "terminated")
         if found is None:
             return Observed(None, None, living)
+        known = self.block_ends(blocks)
         stack = Stack(cluster, _STATUSES[found.phase], found.phase, found.created, found.reason, "3.16.1")
-        return Observed(stack, Fleet(found.fleet, self.clock.now()) if living else None, living)
+        return Observed(stack, Fleet(found.fleet, self.clock.now()) if living else None, living, known)
+
+    def block_ends(self, blocks: Sequence[str]) -> Mapping[str, datetime]:
+        """What a test has set."""
+        return {block: self.block_end[block] for block in blocks if block in self.block_end}
 
     def stack_events(self, cluster: str) -> list[StackEvent]:
         """Everything that happened to the newest stack of that name."""

@@ -125,6 +125,8 @@ class InMemoryQueue:
         node: int | None = None,
         from_start: bool = True,
         wait: bool = True,
+        last: int | None = None,
+        since: datetime | None = None,
     ) -> Iterator[FollowEvent]:
         """States and lines; sleeps on the clock while the run goes on."""
         found = self._existing(run, runs_folder)
@@ -139,6 +141,7 @@ class InMemoryQueue:
                 if states[one] not in ("held", "pending") and one not in told:
                     told.add(one)
                     lines = self.prints.get((run, one), [])
+                    lines = lines[-last:] if last else lines
                     yield from (LogLine(one, f"{one}/node-{node or 0}.log", text) for text in lines)
             known = states
             if not wait or all(state in _OVER for state in states.values()):

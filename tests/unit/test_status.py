@@ -169,8 +169,10 @@ def test_down_nodes_and_protected_mode_are_alerts(world: World) -> None:
     reason = "(Code:InsufficientInstanceCapacity)Failure when resuming nodes"
     world.queue.nodes = (NodeGroup("compute1", "down", 6, "compute1-dy-i1-[11-16]", reason),)
     alerts = {alert.code: alert for alert in look(world).alerts}
-    assert set(alerts) == {"protected-mode", "nodes-unavailable"}
-    assert f"EC2 has no capacity for them now, and is asked again ({reason})" in alerts["nodes-unavailable"].message
+    assert set(alerts) == {"protected-mode", "capacity-wait"}
+    assert "EC2 has no capacity for them now" in alerts["capacity-wait"].message
+    assert "ten minutes after each refusal" in alerts["capacity-wait"].message
+    assert "trnctl cluster fleet start" in alerts["protected-mode"].remedy
 
 
 def test_a_node_in_two_partitions_is_one_node(world: World) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from trnctl.actions.alerts import block_alerts, fleet_alerts, instance_alerts, node_alerts
 from trnctl.actions.idle import idle_alerts, ttl_words
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import cause_of_failure
@@ -18,6 +18,7 @@ from trnctl.plan.cost import Spent, living, run_usage, spent
 from trnctl.plan.progress import parse_progress
 from trnctl.plan.words import of_bytes
 from trnctl.ports import ENDED, Instance, Job, NodeGroup, Observed, QueuePicture, RunRecord, Stack
+from trnctl.specs.cluster import ClusterSpec
 
 Number = TypeVar("Number", int, float)
 
@@ -41,6 +42,9 @@ class RunStatus:
     jobs: Mapping[str, str]
     cost_usd: float | None = None
     max_cost_usd: float | None = None
+    recent: tuple[float, ...] = ()  # the throughput of its last steps, oldest first
+    quiet_s: int = 0  # since when its log has been silent
+    step_s: float | None = None  # what a step takes, measured
 
     @property
     def over(self) -> bool:
@@ -54,6 +58,7 @@ class RunStatus:
             "reason": self.reason, "nodes": self.nodes, "elapsed_s": self.elapsed_s, "step": self.step,
             "steps": self.steps, "throughput": self.throughput, "unit": self.unit, "eta_s": self.eta_s,
             "jobs": dict(self.jobs), "cost_usd": self.cost_usd, "max_cost_usd": self.max_cost_usd,
+            "recent_throughput": list(self.recent), "quiet_s": self.quiet_s,
         }  # fmt: skip
 
 
@@ -100,6 +105,10 @@ class ClusterStatus:
                     "public_ip": head.public_ip, "private_ip": head.private_ip,
                 } if head else {},
                 "ttl": self.ttl or None,
+                "capacity_blocks": {
+                    block: {"ends": ends.isoformat(timespec="seconds"), "left_s": int((ends - self.at).total_seconds())}
+                    for block, ends in self.seen.blocks.items()
+                },
             },
             "nodes": self.nodes,
             "cost": {
@@ -118,7 +127,7 @@ class ClusterStatus:
 def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
     """Ask AWS, then the head node. NotFoundError when there is no such cluster."""
     cluster, region, services = opened.cluster, opened.region, opened.services
-    seen = services.cloud.observe(cluster)
+    seen = services.cloud.observe(cluster, blocks=blocks_of(opened.spec))
     if seen.stack is None:
         raise NotFoundError(
             f"there is no cluster {cluster} in {region}",
@@ -129,12 +138,41 @@ def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
     runs = tuple(summarize(picture, now)) if picture else ()
     groups = picture.nodes if picture else ()
     money = spent(seen.instances, now, picture.fleet if picture else None)
-    alerts += [*_fleet_alerts(seen, opened), *_node_alerts(groups), *_preparer_alerts(picture.runs if picture else ())]
+    why = _why_failed(seen.stack, opened) if seen.stack.phase.endswith("failed") else ""
+    alerts += [*fleet_alerts(seen, groups, why), *node_alerts(groups), *instance_alerts(seen, groups, now)]
+    alerts += [*stalled_alerts(runs), *block_alerts(seen.blocks.items(), now)]
+    alerts += _preparer_alerts(picture.runs if picture else ())
     alerts += idle_alerts(seen, picture, opened.spec, money, now)
     return ClusterStatus(
         cluster, region, now, seen, money, tuple(groups), runs, tuple(alerts), services.notice,
         ttl_words(opened.spec, picture),
     )  # fmt: skip
+
+
+def blocks_of(spec: ClusterSpec | None) -> tuple[str, ...]:
+    """The capacity blocks that a cluster file names."""
+    queues = spec.queues if spec else ()
+    return tuple(
+        dict.fromkeys(one.capacity.id for one in queues if one.capacity.type == "capacity-block" and one.capacity.id)
+    )
+
+
+def stalled_alerts(runs: Sequence[RunStatus]) -> list[Finding]:
+    """Trainings whose log has been silent for much longer than a step takes."""
+    return [
+        Finding(
+            "run-stalled", "warning",
+            f"{run.run} has said nothing for {run.quiet_s // 60} min; a step takes about {run.step_s:.3g} s",
+            f"trnctl top {run.run} shows whether its cores work; trnctl why {run.run} looks for the cause",
+        )
+        for run in runs
+        if run.state == "running" and run.step_s and run.quiet_s > max(_SILENCE_S, _SILENT_STEPS * run.step_s)
+    ]  # fmt: skip
+
+
+# A checkpoint of a large model takes minutes to write.
+_SILENCE_S = 300
+_SILENT_STEPS = 20
 
 
 def _ask_queue(seen: Observed, opened: OpenCluster, newest: int) -> tuple[QueuePicture | None, list[Finding]]:
@@ -145,26 +183,6 @@ def _ask_queue(seen: Observed, opened: OpenCluster, newest: int) -> tuple[QueueP
         return opened.services.head.queue(head).observe(opened.runs_folder, newest=newest), []
     except ToolError as error:
         return None, [Finding("head-node-unreachable", "error", error.message, error.remedy)]
-
-
-def _fleet_alerts(seen: Observed, opened: OpenCluster) -> list[Finding]:
-    """What the stack and the fleet say that a person should act on."""
-    alerts = []
-    if seen.stack and seen.stack.phase.endswith("failed"):
-        alerts.append(
-            Finding(
-                "stack-failed", "error", f"the stack is {seen.stack.status}: {_why_failed(seen.stack, opened)}",
-                f"trnctl why cluster --cluster {opened.cluster} says more; trnctl cluster events shows what failed",
-            )
-        )  # fmt: skip
-    if seen.fleet and seen.fleet.status == "protected":
-        alerts.append(
-            Finding(
-                "protected-mode", "error", "the fleet is in protected mode: nodes failed to start ten times",
-                "mend the cause, then trnctl cluster fleet start",
-            )
-        )  # fmt: skip
-    return alerts
 
 
 def _why_failed(stack: Stack, opened: OpenCluster) -> str:
@@ -193,42 +211,6 @@ def _preparer_alerts(records: Iterable[RunRecord]) -> list[Finding]:
         for record in records
         if record.preparing is not None and not record.preparing.get("alive") and "prepare" not in record.ended
     ]  # fmt: skip
-
-
-def _node_alerts(groups: tuple[NodeGroup, ...]) -> list[Finding]:
-    """Nodes that are down or drained, with Slurm's reason."""
-    return [
-        Finding(
-            "nodes-unavailable", "warning",
-            f"{group.count} node{'s' if group.count > 1 else ''} {group.state} in {group.partition}: "
-            f"{_node_reason(group.reason)}",
-            f"scontrol show node {group.hostlist} on the head node tells more",
-            evidence=group.hostlist,
-        )
-        for group in groups
-        if group.state in {"down", "drained", "draining"}
-    ]  # fmt: skip
-
-
-# EC2's error codes as ParallelCluster writes them into a node's reason, "(Code:…)Failure when resuming nodes"; it
-# tries such nodes again by itself, after ten minutes as it is delivered.
-_EC2_REFUSALS = {
-    "InsufficientInstanceCapacity": "EC2 has no capacity for them now, and is asked again",
-    "InsufficientHostCapacity": "EC2 has no capacity for them now, and is asked again",
-    "InsufficientReservedInstanceCapacity": "the reservation has no free instance now, and is asked again",
-    "MaxSpotInstanceCountExceeded": "the account's limit of spot instances is reached",
-    "VcpuLimitExceeded": "the account's vCPU limit for this family is reached",
-    "InstanceLimitExceeded": "the account's limit of instances is reached",
-    "InsufficientFreeAddressesInSubnet": "the subnet has no free address",
-    "Unsupported": "the subnet's zone does not offer the instance type",
-}
-
-
-def _node_reason(reason: str) -> str:
-    """Why nodes are unavailable: EC2's codes in words, and Slurm's reason as it is."""
-    found = re.match(r"\(Code:(\w+)\)", reason)
-    words = _EC2_REFUSALS.get(found[1]) if found else None
-    return f"{words} ({reason})" if words else reason or "no reason given"
 
 
 def summarize(picture: QueuePicture, now: datetime) -> list[RunStatus]:
@@ -308,7 +290,7 @@ def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunSta
     seen = parse_progress(manifest, record.logs.get(log, "") if now.stage == "train" else "")
     batch = _whole(_mapping(manifest.get("layout")).get("global_batch"))
     spent_usd = _money(run_usage(record, at, living(record, jobs))[1])
-    eta = None
+    eta, step_s = None, batch / seen.throughput if seen.throughput and batch else None
     if now.state == "running" and seen.throughput and seen.steps and seen.step is not None:
         eta = int((seen.steps - seen.step) * batch / seen.throughput)
     return RunStatus(
@@ -327,6 +309,9 @@ def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunSta
         jobs=record.jobs,
         cost_usd=spent_usd,
         max_cost_usd=_number(manifest.get("max_cost_usd"), float),
+        recent=seen.recent if now.state == "running" else (),
+        quiet_s=record.quiet_s.get(log, 0) if now.stage == "train" else 0,
+        step_s=step_s,
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Literal
 
 from trnctl.errors import ConnectionLost, Interrupted, NotFoundError, RefusedError, UsageError, WaitedTooLong
 from trnctl.findings import Finding
+from trnctl.plan.block import clip_to_block
 from trnctl.plan.cap import Cap, cap_of
 from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.layout import Layout, check_queue
@@ -57,6 +58,7 @@ class Wishes:
     skip_prepare: bool = False  # do not look for code and data before nodes are asked for
     force: bool = False  # overrule what the plan forbids
     max_cost: float | None = None  # US dollars that all jobs of the run may cost together
+    notify: str = ""  # a command or a URL that is told of the run's end; '' = the cluster file's
     prices: Prices = TABLE
     study: Study | None = None  # the scaling study that the run is a point of
     check: bool = False  # look at the nodes before each stage, and drain those that fail
@@ -88,10 +90,12 @@ class SubmitPlan:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a plan needs to know of the target: where mounts are on its head node, and what is emulated there."""
+    """What a plan needs to know of the target: where mounts are on its head node, what is emulated there, and when its
+    capacity blocks end."""
 
     mount_prefix: str = ""
     notice: str = ""
+    block_ends: Mapping[str, datetime] = field(default_factory=dict)  # capacity blocks that are known
 
 
 def runs_folder(spec: ClusterSpec | None, mount_prefix: str) -> str:
@@ -123,13 +127,14 @@ def plan_submit(
         capacity=queue.capacity.type,
     )  # fmt: skip
     cap = _cap(wishes, guess, layout, instance_type, queue)
+    limit, notes = _time_limit(cap.clip(wishes.time_limit) if cap else wishes.time_limit, queue, facts, now)
     request = JobRequest(
         run=run,
         folder=f"{runs_folder(spec, facts.mount_prefix)}/{run}",
         cluster=spec.name,
         partition=queue.name,
         mount=f"{facts.mount_prefix}{spec.shared_mount}",
-        time_limit=cap.clip(wishes.time_limit) if cap else wishes.time_limit,
+        time_limit=limit,
         cap=cap,
         capacity=queue.capacity.type,
         prices=wishes.prices,
@@ -145,6 +150,7 @@ def plan_submit(
         compile=compiles,
         overruled=admitted.overruled,
         from_run=wishes.from_run or "",
+        notify=wishes.notify or spec.notify,
         mirror=f"s3://{spec.bucket}/{mirror_prefix(spec.name)}{run}" if spec.bucket else "",
         region=spec.region,
         study=wishes.study,
@@ -161,7 +167,7 @@ def plan_submit(
         "scheduled" if compiles else "skipped",
         work_at_risk(workload, wishes.arguments, step_seconds=_step_seconds(guess), ground="published"),
         cap,
-        (*_experimental(workload), *doubts),
+        (*_experimental(workload), *doubts, *notes),
         request.mirror,
         request.check,
     )
@@ -173,6 +179,17 @@ def _check_name(run: str) -> None:
             f"{run!r} cannot name a run: it becomes a folder and a job name",
             remedy="use at most 63 small letters, digits, dots, hyphens and underscores, a letter or digit first",
         )
+
+
+def _time_limit(limit: str | None, queue: Queue, facts: Facts, now: datetime) -> tuple[str | None, tuple[Finding, ...]]:
+    """The limit that was asked for, or a shorter one where the queue's capacity block ends before it, with a word."""
+    block = queue.capacity.id or ""
+    ends = facts.block_ends.get(block) if queue.capacity.type == "capacity-block" else None
+    clipped = clip_to_block(limit, block, ends, now) if ends else None
+    if clipped is None:
+        return limit, ()
+    text = f"each job gets a time limit of {clipped}: then {block} gives its instances back"
+    return clipped, (Finding("capacity-block-ends", "warning", text, "let the run save before that"),)
 
 
 def _cap(wishes: Wishes, guess: Estimate, layout: Layout, instance_type: str, queue: Queue) -> Cap | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any
 
 from trnctl.adapters import aws_records as records
@@ -40,14 +41,25 @@ class BotoCloud:
         self._clock = clock or SystemClock()
         self._call, self._list, self._soon = self.clients.call, self.clients.pages, self.clients.soon
 
-    def observe(self, cluster: str) -> Observed:
+    def observe(self, cluster: str, *, blocks: Sequence[str] = ()) -> Observed:
         """Stack, fleet and living instances; see `ports.Cloud.observe`."""
-        with ThreadPoolExecutor(max_workers=3) as pool:
+        with ThreadPoolExecutor(max_workers=4) as pool:
             # EC2's client takes the longest to make, and its answer the longest to come.
             instances = self._soon(pool, "ec2", self._instances, cluster)
+            ends = self._soon(pool, "ec2", self.block_ends, blocks) if blocks else None
             stack = self._soon(pool, "cloudformation", self._stack, cluster)
             fleet = self._soon(pool, "dynamodb", self._fleet, cluster)
-            return Observed(stack.result(), fleet.result(), instances.result())
+            known = ends.result() if ends is not None else {}
+            return Observed(stack.result(), fleet.result(), instances.result(), known)
+
+    def block_ends(self, blocks: Sequence[str]) -> Mapping[str, datetime]:
+        """When these capacity blocks end; see `ports.Cloud.block_ends`."""
+        try:
+            found = self._call("ec2", "describe_capacity_reservations", CapacityReservationIds=list(blocks))
+        except (NoSuchThing, CloudError):  # a look at the cluster does not hang on it
+            return {}
+        known = [one for one in found["CapacityReservations"] if one.get("EndDate")]
+        return {one["CapacityReservationId"]: records.utc(one["EndDate"]) for one in known}
 
     def stack_events(self, cluster: str) -> list[StackEvent]:
         """Stack events, oldest first; see `ports.Cloud.stack_events`. A deleted stack is found by its id."""

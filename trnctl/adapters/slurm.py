@@ -5,8 +5,10 @@ The script sends what Slurm printed as it is. The functions that read it are pur
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -17,9 +19,11 @@ from trnctl.errors import ConnectionLost
 from trnctl.ports import (
     CacheWish,
     Compile,
+    File,
     FleetLedger,
     FollowEvent,
     Job,
+    LineLost,
     Lock,
     LogLine,
     NodeGroup,
@@ -36,15 +40,19 @@ from trnctl.ports import (
 
 _SEPARATOR = "\x1f"
 _LONG = 10 * 365 * 86400  # seconds; Slurm prints the time since 1970 for a job that never started
-_RECONNECTS = 3
+_RECONNECTS = 3  # tries before anything has come
+_PATIENCE = 10  # tries in a row after that
 
 
 class SlurmQueue:
     """The JobQueue behind a Shell. `script` is the program that `render.agent` makes; `root` stands before the paths of
     what the head node keeps of itself ('' on AWS)."""
 
-    def __init__(self, shell: Shell, script: str, root: str = "") -> None:
+    def __init__(
+        self, shell: Shell, script: str, root: str = "", *, pause: Callable[[float], None] = time.sleep
+    ) -> None:
         self._agent = Agent(shell, script)
+        self._pause = pause
         self._ledger = f"{root}/opt/trnctl/state/fleet.json"
 
     def submit(self, submission: Submission) -> Submitted:
@@ -56,7 +64,7 @@ class SlurmQueue:
         request = {
             "run": submission.run,
             "folder": submission.folder,
-            "files": [{"name": f.name, "text": f.text, "executable": f.executable} for f in submission.files],
+            "files": [_file(file) for file in submission.files],
             "stages": list(submission.stages),
             "sbatch_args": list(submission.sbatch_args),
             "hold": submission.hold,
@@ -136,17 +144,21 @@ class SlurmQueue:
         node: int | None = None,
         from_start: bool = True,
         wait: bool = True,
+        last: int | None = None,
+        since: datetime | None = None,
     ) -> Iterator[FollowEvent]:
         """Log lines and state changes; see `ports.JobQueue.follow`. A broken connection is taken up again where it
-        broke; ConnectionLost is raised when that fails three times in a row."""
+        broke, at once and then after pauses that grow; ConnectionLost is raised when that has failed for about two
+        minutes, or three times before anything came."""
         request: dict[str, Any] = {"run": run, "runs_folder": runs_folder, "stage": stage, "node": node}
-        request.update(from_start=from_start, wait=wait, offsets={})
+        request.update(from_start=from_start, wait=wait, offsets={}, last=last)
+        request["since"] = since.timestamp() if since else None
         states: dict[str, StageState] = {}
-        failures = 0
+        failures, begun = 0, False
         while True:
             try:
                 for event in self._events(request):
-                    failures = 0
+                    failures, begun = 0, True
                     if isinstance(event, StageState):
                         if states.get(event.stage) == event:
                             continue  # told before the connection broke
@@ -158,10 +170,15 @@ class SlurmQueue:
                     "The head node stopped sending the run's log.",
                     remedy=f"Follow it again: trnctl logs {run} -f. The run itself goes on.",
                 )
-            except ConnectionLost:
+            except ConnectionLost as error:
                 failures += 1
-                if failures >= _RECONNECTS:
+                if failures >= (_PATIENCE if begun else _RECONNECTS):
                     raise
+                if begun and failures > 1:
+                    # Whoever follows runs of one cluster must not all knock at once when it comes back.
+                    pause = min(30.0, 2.0 ** (failures - 2)) * random.uniform(0.5, 1.0)  # noqa: S311  no secret
+                    yield LineLost(error.message, round(pause, 1))
+                    self._pause(pause)
 
     def _events(self, request: dict[str, Any]) -> Iterator[FollowEvent]:
         """One connection's events; keeps in `request` from where another one would go on."""
@@ -267,6 +284,7 @@ def parse_run(record: Mapping[str, Any]) -> RunRecord:
         ended=ended,
         preparing=record.get("preparing"),
         refused=record.get("refused", ""),
+        quiet_s=record.get("quiet", {}),
     )
 
 
@@ -281,6 +299,10 @@ def parse_event(message: Mapping[str, Any]) -> FollowEvent | None:
     if "ok" in message:
         return RunOver({cast("Stage", s): job_state(word) for s, word in message["ok"]["over"].items()})
     return None
+
+
+def _file(file: File) -> dict[str, object]:
+    return {"name": file.name, "text": file.text, "executable": file.executable, "secret": file.secret}
 
 
 def _wish(wish: CacheWish) -> dict[str, object]:

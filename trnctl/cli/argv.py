@@ -18,7 +18,7 @@ COMMAND_VALUES = frozenset(
         "-N", "--nodes", "-p", "--queue", "--scaling", "--set", "--env", "--name", "--exclude", "--compile", "--from",
         "--time", "--max-cost", "--write", "--stage", "--node", "--resource-seconds", "--boot-seconds", "--steps",
         "--interval", "--times", "--newest", "--suppress", "--price", "--mfu", "--tokens", "--instance-type",
-        "--pcluster-version",
+        "--pcluster-version", "-n", "--tail", "--since", "--notify",
         "--results", "--older-than", "--svg", "--backend", "--max-nodes", "--cidr", "--zone",
         "--compute-subnet", "--head-subnet", "--key-name", "--ssh-key", "--ssh-from", "--reservation", "--bucket",
         "--output-file", "--by", "--format", "--epoch", "--ranks", "--python", "--patience", "--set-count", "--export",

@@ -54,8 +54,9 @@ def write_files(folder: Path, files: Iterable[File]) -> None:
         for file in files:
             target = folder / file.name
             target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch(0o600 if file.secret else 0o644)
             target.write_text(file.text, encoding="utf-8")
-            target.chmod(0o755 if file.executable else 0o644)
+            target.chmod(0o755 if file.executable else 0o600 if file.secret else 0o644)
     except OSError as error:
         raise UsageError(
             f"{folder} cannot be written to: {error.strerror}", remedy="name another folder with --write DIR"
@@ -164,3 +165,17 @@ def read_layout(name: str, file: ClusterFile | None) -> WorkloadSpec | Paralleli
         if read(text, name).keys() == ("parallelism",):
             return load_parallelism(text, name)
     return read_workload(name, file)
+
+
+def secret_text(option: str, given: str | None) -> str:
+    """What an option says, or what the file holds that it names as @FILE, so that a token need not stand on the command
+    line. UsageError when the file cannot be read or is empty."""
+    if not given or not given.startswith("@"):
+        return given or ""
+    try:
+        text = Path(given[1:]).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{option} {given} cannot be read: {error}", remedy="check the path after the @") from error
+    if not text:
+        raise UsageError(f"{option} {given}: the file is empty", remedy="write a command or a URL into it")
+    return text

@@ -20,14 +20,22 @@ def logs(
         str | None, typer.Option(metavar="prepare|compile|train", help="Which stage (else all, in order).")
     ] = None,
     node: Annotated[int | None, typer.Option(min=0, help="Only that node's log, counted from 0 in the run.")] = None,
+    last: Annotated[int | None, typer.Option("-n", "--tail", min=1, help="The last so many lines of each log.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="10m|2h|TIME", help="What was written in that time, or since (UTC).")
+    ] = None,
 ) -> None:
     """Print a run's logs; exit 6 when the followed run failed."""
     from trnctl.actions.runs import find_run
     from trnctl.cli import run_screens as screens
     from trnctl.cli.output import Screen
+    from trnctl.cli.words import moment
 
     session: Session = context.obj
     opened = session.open()
     name = find_run(opened, run)[1].run
-    events = opened.queue().follow(name, opened.runs_folder, stage=stage or "", node=node, wait=follow)
+    begin = moment("--since", since, opened.services.clock.now()) if since else None
+    events = opened.queue().follow(
+        name, opened.runs_folder, stage=stage or "", node=node, wait=follow, last=last, since=begin
+    )
     screens.follow_run(Screen(session), name, events, judge=follow, opened=opened)

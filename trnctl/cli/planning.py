@@ -22,8 +22,10 @@ class Ready:
     opened: OpenCluster
 
 
-def prepare(session: Session, workload: str, wishes: Wishes) -> Ready:
-    """The plan of a submit; nothing is asked of AWS or of the cluster yet."""
+def prepare(session: Session, workload: str, wishes: Wishes, *, ask: bool = True) -> Ready:
+    """The plan of a submit; nothing is asked of the cluster yet, and of AWS only when capacity blocks end, where the
+    file names any, and with `ask`."""
+    from trnctl.actions.status import blocks_of
     from trnctl.actions.submit import Facts, plan_submit, run_name
     from trnctl.cli.files import read_workload
 
@@ -31,7 +33,9 @@ def prepare(session: Session, workload: str, wishes: Wishes) -> Ready:
     recipe = read_workload(workload, file)
     opened = session.open()
     now = datetime.now(UTC)
-    facts = Facts(opened.services.mount_prefix, opened.services.notice)
+    blocks = blocks_of(file.cluster) if ask else ()
+    ends = opened.services.cloud.block_ends(blocks) if blocks else {}
+    facts = Facts(opened.services.mount_prefix, opened.services.notice, ends)
     run = wishes.name or run_name(recipe.name, now)
     return Ready(plan_submit(recipe, file.cluster, wishes, run=run, now=now, facts=facts), opened)
 

@@ -18,7 +18,7 @@ from trnctl.errors import Interrupted, RunFailed
 if TYPE_CHECKING:
     from trnctl.actions.runs import OpenCluster
     from trnctl.actions.submit import SubmitPlan
-    from trnctl.ports import FollowEvent, Lock, Resumed, RunOver, Stage, Submitted
+    from trnctl.ports import File, FollowEvent, Lock, Resumed, RunOver, Stage, Submitted
 
 _FAILED = frozenset({"failed", "cancelled", "timeout", "node-fail"})
 
@@ -89,7 +89,7 @@ def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
             {
                 "run": plan.run, "folder": plan.submission.folder, "compile": plan.compile,
                 "fingerprint": plan.submission.cache.fingerprint if plan.submission.cache else None,
-                "commands": commands(plan), "files": {file.name: file.text for file in plan.submission.files},
+                "commands": commands(plan), "files": {file.name: shown(file) for file in plan.submission.files},
                 "findings": [finding.as_json() for finding in plan.findings],
             }
         )  # fmt: skip
@@ -105,7 +105,12 @@ def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
         screen.text(command)
     for file in plan.submission.files:
         if PurePosixPath(file.name).suffix != ".py":
-            screen.text(f"\n# ---- {file.name}\n{file.text}")
+            screen.text(f"\n# ---- {file.name}\n{shown(file)}")
+
+
+def shown(file: File) -> str:
+    """A file's text, unless it holds a secret."""
+    return "(not shown: it may hold a token)\n" if file.secret else file.text
 
 
 def commands(plan: SubmitPlan) -> list[str]:
@@ -229,7 +234,7 @@ def follow_run(
 
 
 def _show_event(screen: Screen, event: FollowEvent) -> RunOver | None:
-    from trnctl.ports import LogLine, RunOver, StageState
+    from trnctl.ports import LineLost, LogLine, RunOver, StageState
 
     if isinstance(event, LogLine):
         if screen.json:
@@ -243,6 +248,8 @@ def _show_event(screen: Screen, event: FollowEvent) -> RunOver | None:
         else:
             reason = f" ({event.reason})" if event.reason else ""
             screen.say(f"— {event.stage} {event.job}: {event.state}{reason}", style="bold")
+    elif isinstance(event, LineLost):
+        screen.say(f"— {event.why} Trying again in {event.pause_s:g} s; no line is lost.", style="yellow")
     elif isinstance(event, RunOver):
         return event
     return None

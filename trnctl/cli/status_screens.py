@@ -79,6 +79,10 @@ def picture(seen: ClusterStatus) -> Group:
     parts: list[Text | Table] = [_head_line(seen), _cost_line(seen)]
     if seen.ttl:
         parts.append(Text(f"ttl       the fleet stops {seen.ttl}", style="dim"))
+    for block, ends in seen.seen.blocks.items():
+        left = duration(max(0.0, (ends - seen.at).total_seconds()))
+        words = f"block     {block} ends {clock(ends)}, in {left}; its instances go 30 minutes before"
+        parts.append(Text(words, style="dim"))
     if seen.notice:
         parts.append(Text(seen.notice, style="dim"))
     parts += [Text(), *_node_lines(seen)]
@@ -151,6 +155,20 @@ def _run_table(runs: Sequence[RunStatus]) -> Table:
     return table
 
 
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_SPARKS = 8
+
+
+def sparkline(rates: Sequence[float]) -> str:
+    """The throughput of the last steps as eight bars at most, the oldest first; half of the highest is the lowest bar,
+    so that a rate that sways by a percent looks even."""
+    each = -(-len(rates) // _SPARKS)
+    means = [sum(part) / len(part) for part in (rates[at : at + each] for at in range(0, len(rates), each))]
+    top = max(means)
+    shares = [(mean / top - 0.5) * 2 if top > 0 else 0.0 for mean in means]
+    return "".join(_BLOCKS[min(7, max(0, round(share * 7)))] for share in shares)
+
+
 def progress_words(run: RunStatus) -> str:
     """`6,112/28,125   24.1k seq/s   ETA 4h15m`, or why it does not run."""
     parts = [run.reason] if run.reason and run.state not in {"running", "completed"} else []
@@ -159,6 +177,8 @@ def progress_words(run: RunStatus) -> str:
         parts.append(rate(run.throughput, run.unit))
     if run.eta_s is not None:
         parts.append(f"ETA {duration(run.eta_s)}")
+    if len(run.recent) > 1:
+        parts.append(sparkline(run.recent))
     if run.max_cost_usd is not None:
         used = money(run.cost_usd) if run.cost_usd is not None else "?"
         parts.append(f"{used} of at most {money(run.max_cost_usd)}")

@@ -30,6 +30,10 @@ CompileWord = Annotated[str, typer.Option("--compile", metavar="auto|force|skip"
 TimeLimit = Annotated[
     str | None, typer.Option("--time", metavar="[D-]HH:MM:SS", help="Time limit of each job, in Slurm's form.")
 ]
+Notify = Annotated[
+    str | None,
+    typer.Option("--notify", metavar="COMMAND|URL|@FILE", help="Told of the run's end; @FILE keeps a token off here."),
+]
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", metavar="USD", help="All jobs of the run together may cost so much.")
 ]
@@ -70,6 +74,7 @@ def submit(
     compile_: CompileWord = "auto",
     time_limit: TimeLimit = None,
     max_cost: MaxCost = None,
+    notify: Notify = None,
     price: PriceOf = None,
     hold: Hold = False,
     skip_prepare: SkipPrepare = False,
@@ -83,6 +88,7 @@ def submit(
     from trnctl.actions.submit import Wishes, send
     from trnctl.cli import run_screens as screens
     from trnctl.cli.cost_screens import own_prices
+    from trnctl.cli.files import secret_text
     from trnctl.cli.output import Screen
     from trnctl.cli.planning import prepare
     from trnctl.specs.prices import Prices
@@ -99,6 +105,7 @@ def submit(
         compile=one_of("--compile", compile_, _COMPILES),
         time_limit=time_limit,
         max_cost=max_cost,
+        notify=secret_text("--notify", notify),
         prices=Prices(own_prices(price or [])),
         from_run=from_run,
         hold=hold,
@@ -107,7 +114,7 @@ def submit(
         check=check,
         sbatch_args=session.rest or (),
     )
-    screen, ready = Screen(session), prepare(session, workload, wishes)
+    screen, ready = Screen(session), prepare(session, workload, wishes, ask=not (dry_run or write))
     if dry_run or write:
         screens.dry_run(screen, ready.plan, write)
         return

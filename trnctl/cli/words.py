@@ -48,6 +48,25 @@ def clock(at: datetime | None) -> str:
     return f"{local:%H:%M}" if local.date() == datetime.now().astimezone().date() else f"{local:%m-%d %H:%M}"
 
 
+def moment(option: str, text: str, now: datetime) -> datetime:
+    """`10m` or `2h` ago (s, m, h, d), or a time such as 2026-11-29T09:00 (UTC unless it says otherwise). UsageError."""
+    import re
+    from datetime import UTC, timedelta
+
+    from trnctl.errors import UsageError
+
+    ago = re.fullmatch(r"(\d+(?:\.\d+)?) ?([smhd])", text)
+    if ago:
+        return now - timedelta(seconds=float(ago[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[ago[2]])
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text} is no time", remedy="write 30s, 10m, 2h or 1d, or a time as in 2026-11-29T09:00"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
 def plural(count: int, word: str) -> str:
     """`1 node`, `16 nodes`."""
     return f"{count:,} {word}" + ("" if count == 1 else "s")

@@ -19,6 +19,7 @@ class Progress:
     loss: float | None = None
     throughput: float | None = None
     rate_steps_per_s: float | None = None
+    recent: tuple[float, ...] = ()  # the throughput of the last steps that the tail tells, oldest first
 
 
 def parse_progress(manifest: Mapping[str, object], log_tail: str) -> Progress:
@@ -45,8 +46,20 @@ def parse_progress(manifest: Mapping[str, object], log_tail: str) -> Progress:
             loss=_number(found.get("loss")),
             throughput=throughput,
             rate_steps_per_s=_steps_per_second(manifest, throughput),
+            recent=_recent(pattern, log_tail),
         )
     return Progress(steps=steps)
+
+
+_RECENT = 64
+
+
+def _recent(pattern: re.Pattern[str], log_tail: str) -> tuple[float, ...]:
+    """The throughput of the last steps, oldest first."""
+    lines = log_tail.split("\n")[:-1][-10 * _RECENT :]
+    found = (pattern.search(line[:_LONGEST_LINE]) for line in lines)
+    rates = (_number(match.groupdict().get("throughput")) for match in found if match is not None)
+    return tuple(rate for rate in rates if rate is not None)[-_RECENT:]
 
 
 def _steps_per_second(manifest: Mapping[str, object], throughput: float | None) -> float | None:

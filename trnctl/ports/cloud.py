@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -88,6 +88,7 @@ class Observed:
     stack: Stack | None
     fleet: Fleet | None
     instances: tuple[Instance, ...]
+    blocks: Mapping[str, datetime] = field(default_factory=dict)  # capacity blocks that were asked about: when they end
 
     @property
     def head(self) -> Instance | None:
@@ -99,8 +100,12 @@ class Observed:
 class Cloud(Protocol):
     """The handful of questions that trnctl asks AWS itself. All raise CloudError when AWS refuses."""
 
-    def observe(self, cluster: str) -> Observed:
-        """Stack, fleet and living instances of a cluster (terminated ones are left out), asked in parallel."""
+    def observe(self, cluster: str, *, blocks: Sequence[str] = ()) -> Observed:
+        """Stack, fleet and living instances of a cluster (terminated ones are left out), and when these capacity blocks
+        end, asked in parallel. A block that is not known is left out."""
+
+    def block_ends(self, blocks: Sequence[str]) -> Mapping[str, datetime]:
+        """When these capacity blocks end; what has no end, is not known, or may not be asked about is left out."""
 
     def stack_events(self, cluster: str) -> list[StackEvent]:
         """Stack events of the newest stack of that name (also just after its deletion), oldest first, [] when none."""

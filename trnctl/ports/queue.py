@@ -23,11 +23,13 @@ ENDED: frozenset[JobState] = frozenset({"completed", "failed", "cancelled", "tim
 
 @dataclass(frozen=True)
 class File:
-    """A text file that is written into a run's folder; `name` is relative and has no `..`."""
+    """A text file that is written into a run's folder; `name` is relative and has no `..`. A `secret` one can be read
+    by its owner alone, and is shown nowhere."""
 
     name: str
     text: str
     executable: bool = False
+    secret: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ class RunRecord:
     ended: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     preparing: Mapping[str, object] | None = None  # what fetches what it needs: alive, words, done, total, seconds
     refused: str = ""  # Slurm's words when the last try to submit it was refused
+    quiet_s: Mapping[str, int] = field(default_factory=dict)  # by log: seconds since it was last written
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,15 @@ class RunOver:
     states: Mapping[str, JobState]
 
 
-FollowEvent = LogLine | StageState | RunOver
+@dataclass(frozen=True)
+class LineLost:
+    """The connection broke, and is tried again in `pause_s` seconds; nothing is lost or repeated."""
+
+    why: str
+    pause_s: float
+
+
+FollowEvent = LogLine | StageState | RunOver | LineLost
 
 
 class JobQueue(Protocol):
@@ -232,9 +243,12 @@ class JobQueue(Protocol):
         node: int | None = None,
         from_start: bool = True,
         wait: bool = True,
+        last: int | None = None,
+        since: datetime | None = None,
     ) -> Iterator[FollowEvent]:
         """Log lines and state changes of a run as they come; ends with RunOver once its jobs are over.
 
         `stage` '' means every stage. `node` None means the batch script's log and that of node 0, a number only
-        that node's log. With `from_start` False only the last lines of what is there come first; with `wait` False
+        that node's log. With `from_start` False only the last lines of what is there come first, with `last` so many
+        of each log, with `since` what was written from then on, as far as the lines tell their time; with `wait` False
         it ends at once after what is there. Raises NotFoundError when there is no such run."""

@@ -88,6 +88,7 @@ class JobRequest:
     compile: bool = True
     overruled: tuple[str, ...] = ()
     from_run: str = ""
+    notify: str = ""  # a command or a URL; it may hold a token
     mirror: str = ""
     region: str = ""
     cap: Cap | None = None
@@ -130,6 +131,7 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
         *mirror,
         *speaks_s3,
         *travelling(workload, layout, request.instance_type),
+        *_notification(request),
         File("blame.py", templates.read("job/blame.py")),
         *(_checks(stages, request) if request.check else ()),
         File("results.py", templates.read("job/results.py")),
@@ -143,6 +145,14 @@ def _checks(stages: Iterable[Stage], request: JobRequest) -> Iterator[File]:
         disks = ["/", "/tmp", request.mount]  # noqa: S108  only looked at
         expect = expected(request.instance_type, disks, sdk=request.sdk, efa=request.efa, collectives=stage == "train")
         yield from check_files(expect, f"health/{stage}")
+
+
+def _notification(request: JobRequest) -> tuple[File, ...]:
+    """Who is told of the run's end: the target alone in a file that only its owner can read, and the program."""
+    if not request.notify:
+        return ()
+    target = json.dumps({"target": request.notify}) + "\n"
+    return File("notify.json", target, secret=True), File("notify.py", templates.read("job/notify.py"))
 
 
 def without_compile(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
@@ -331,6 +341,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "fewer_compilers": max(1, facts.host_gib // _GIB_PER_COMPILER // 4) if facts is not None else 1,
             "mirrors": bool(request.mirror),
             "check": request.check,
+            "notifies": bool(request.notify),
             "environment": list(environment.items()),
             "reserved_ports": ",".join(map(str, workload.reserved_ports)),
             "master_port": workload.master_port,

@@ -190,6 +190,7 @@ class ClusterSpec:
     neuron_sdk: str = "2.31.1"
     ami: str | None = None  # image.ami
     bucket: str | None = None
+    notify: str = ""  # a command or a URL that is told of the end of every run; '' for none
     iam: Iam = Iam()
     custom_actions: CustomActions = CustomActions()
     scaledown_idletime: int = 10  # minutes that an idle dynamic node is kept

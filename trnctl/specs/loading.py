@@ -67,6 +67,7 @@ def _cluster(section: Section) -> ClusterSpec:
         neuron_sdk=read_neuron_sdk(section),
         ami=section.section("image").text("ami", None, rule=rules.AMI_ID),
         bucket=section.text("bucket", None, rule=rules.BUCKET),
+        notify=section.text("notify", "") or "",
         iam=_iam(section.section("iam")),
         custom_actions=_custom_actions(section.section("custom_actions")),
         ttl=read_ttl(section),

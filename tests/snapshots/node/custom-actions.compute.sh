@@ -462,6 +462,20 @@ for program in /opt/trnctl/timer.d/*; do
     fi
 done
 END
+    put /opt/trnctl/timer.d/notify 755 <<'END'
+#!/usr/bin/env bash
+# Tells that runs have ended whose own jobs could not: they were cancelled, ran into a limit, or lost their nodes. Each is
+# told by its owner's rights, since what it runs is its owner's.
+root=${0%/opt/trnctl/timer.d/*}
+for asked in "$root"/*/trnctl/runs/*/notify.json "$root"/*/*/trnctl/runs/*/notify.json; do
+    folder=${asked%/*}
+    if [[ ! -f $asked || -e $folder/notified.json ]]; then continue; fi
+    as_owner=()
+    owner=$(stat -c %U "$asked")
+    if [[ $owner != "$(id -un)" ]]; then as_owner=(runuser -u "$owner" --); fi
+    timeout 45 "${as_owner[@]}" python3 -E "$folder/notify.py" timer || true
+done
+END
     put /etc/systemd/system/trnctl.service 644 <<'END'
 [Unit]
 Description=What trnctl does on the head node once a minute (/opt/trnctl/timer.d)

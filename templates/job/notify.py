@@ -1,0 +1,174 @@
+"""Tell that a run has ended: run a command, or call a webhook, as notify.json in the run's folder says.
+
+    notify.py trap STAGE CODE    from a stage's exit trap: the run is over when this stage failed, or was the last
+    notify.py timer              from the head node's timer: the run is over when Slurm has none of its jobs any more
+
+The target may hold a token: notify.json can be read by its owner alone, and the target is in no argument and no log. It
+is told once: notified.json says when, and whether it worked. A command gets the same JSON on its standard input, and
+TRNCTL_RUN and TRNCTL_STATE in its environment. Three tries, each with a limit. Needs only Python 3.6.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TRIES = 3
+SECONDS = 10  # for each try of a webhook
+COMMAND_SECONDS = 20  # for each try of a command
+ALL_SECONDS = 25  # Slurm gives a job that it ends 30 (KillWait)
+WORDS = {"COMPLETED": "completed", "CANCELLED": "cancelled", "TIMEOUT": "timeout", "NODE_FAIL": "node-fail"}
+
+
+def read_json(path):
+    """What a JSON file holds; {} when it is missing or damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def living(jobs):
+    """Whether Slurm has a job of these that is not over; None when it does not answer."""
+    if not jobs:
+        return False
+    words = ["squeue", "-h", "-a", "-t", "all", "-o", "%i|%T"]
+    path = os.environ.get("PATH", "/usr/bin:/bin") + ":/opt/slurm/bin"
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(words, stdout=pipe, stderr=pipe, env=dict(os.environ, PATH=path))
+        out, _ = process.communicate(timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if process.returncode:
+        return None
+    states = dict(line.split("|", 1) for line in out.decode("utf-8", "replace").splitlines() if "|" in line)
+    over = set(WORDS) | {"FAILED", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED"}
+    return any(states.get(job, "COMPLETED") not in over for job in jobs)
+
+
+def how_it_ended(folder, stages):
+    """(stage, state, exit code, reason): of the first stage that did not end well, else of the last."""
+    found = (stages[-1] if stages else "", "completed", 0, "")
+    for stage in stages:
+        note = read_json(folder / "ended" / (stage + ".json"))
+        code = note.get("exit_code")
+        if code == 0:
+            continue
+        state = WORDS.get(note.get("slurm_state", ""), "failed")
+        if not note:
+            state = "unknown"
+        elif "slurm_state" not in note and code == 143:
+            state = "cancelled"
+        return (stage, state, code, str(note.get("reason", "")))
+    return found
+
+
+def message(folder, told):
+    """What is sent."""
+    manifest, results = read_json(folder / "run.json"), read_json(folder / "results.json")
+    stage, state, code, reason = told
+    steps, total = results.get("steps_done"), results.get("total_steps") or manifest.get("steps")
+    text = "{} {}".format(folder.name, state if state == "completed" else f"{state} in its {stage} stage")
+    if steps is not None and total:
+        text += f" at step {steps} of {total}"
+    text += f": {reason}" if reason else ""
+    return {
+        "schema": 1,
+        "run": folder.name,
+        "workload": manifest.get("workload"),
+        "cluster": manifest.get("cluster"),
+        "state": state,
+        "stage": stage,
+        "exit_code": code,
+        "reason": reason,
+        "nodes": manifest.get("nodes"),
+        "steps_done": steps,
+        "total_steps": total,
+        "throughput": results.get("average_throughput"),
+        "unit": manifest.get("unit"),
+        "node_seconds": results.get("node_seconds"),
+        "folder": str(folder),
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "emulated": manifest.get("notice") or "",
+        "text": text,
+    }
+
+
+def call(url, body):
+    """Call a webhook; '' when it took it, else why not, without its address."""
+    from urllib import error, request
+
+    headers = {"Content-Type": "application/json", "User-Agent": "trnctl"}
+    asked = request.Request(url, body, headers)  # noqa: S310  `tell` lets only http and https through
+    try:
+        with request.urlopen(asked, timeout=SECONDS) as answer:  # noqa: S310
+            return "" if answer.status < 300 else f"it answered {answer.status}"
+    except error.HTTPError as refused:
+        return f"it answered {refused.code}"
+    except (OSError, ValueError) as problem:
+        return f"no answer ({type(problem).__name__})"
+
+
+def command(line, body, told):
+    """Run a command; '' when it worked, else why not."""
+    environment = dict(os.environ, TRNCTL_RUN=told["run"], TRNCTL_STATE=told["state"])
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    # The shell reads the line from its environment, where only this user can see it.
+    words = ["/bin/sh", "-c", 'eval "$TRNCTL_NOTIFY"']
+    environment["TRNCTL_NOTIFY"] = line
+    process = subprocess.Popen(words, stdin=pipe, stdout=null, stderr=null, env=environment)
+    try:
+        process.communicate(body, timeout=COMMAND_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"it did not end within {COMMAND_SECONDS} s"
+    return f"it ended with {process.returncode}" if process.returncode else ""
+
+
+def tell(target, told):
+    """(why it did not work, '' when it did; how many tries it took)."""
+    body, until, said = json.dumps(told).encode(), time.time() + ALL_SECONDS, ""
+    for number in range(1, TRIES + 1):
+        webhook = target.startswith(("http://", "https://"))
+        said = call(target, body) if webhook else command(target, body, told)
+        pause = 2**number * random.uniform(0.5, 1)  # noqa: S311  no secret
+        if not said or number == TRIES or time.time() + pause > until:
+            break
+        time.sleep(pause)
+    return said, number
+
+
+def main(folder, words):
+    """0, or 1 when it was told to nobody; nothing when the run goes on, or it has been told already."""
+    target = read_json(folder / "notify.json").get("target", "")
+    submitted = read_json(folder / "submitted.json")
+    stages = [stage for stage in ("prepare", "compile", "train") if stage in submitted.get("jobs", {})]
+    if not target or not stages:
+        return 0
+    if words[0] == "trap":
+        if words[2] == "0" and words[1] != stages[-1]:
+            return 0
+    elif living(list(submitted["jobs"].values())) is not False:
+        return 0
+    mark = folder / "notified.json"
+    try:
+        descriptor = os.open(str(mark), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        return 0
+    said, tries = tell(target, message(folder, how_it_ended(folder, stages)))
+    note = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "ok": not said, "said": said, "tries": tries}
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(note, file)
+    if said:
+        print(f"nobody could be told that the run has ended: {said}")
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(__file__).resolve().parent, sys.argv[1:]))

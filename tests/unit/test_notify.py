@@ -1,0 +1,151 @@
+"""notify.py as a node and the head node's timer run it: who is told, when, how often; the target stays hidden."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trnctl.render import templates
+
+TOKEN = "s3cr3t-t0ken"  # nothing may show it
+
+
+class Hook:
+    """A webhook on loopback: what it was sent, and with what it answers, in turn."""
+
+    def __init__(self) -> None:
+        self.got: list[dict[str, Any]] = []
+        self.answers: list[int] = []
+        hook = self
+
+        class Door(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                hook.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(hook.answers.pop(0) if hook.answers else 200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/hook?token={TOKEN}"
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    hook = Hook()
+    yield hook
+    hook.server.shutdown()
+    hook.server.server_close()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder whose two jobs are done."""
+    (tmp_path / "ended").mkdir()
+    (tmp_path / "notify.py").write_text(templates.read("job/notify.py"))
+    write(
+        tmp_path, "run.json", {"workload": "bert-large", "cluster": "ultra1", "nodes": 4, "steps": 12, "unit": "seq/s"}
+    )
+    write(tmp_path, "submitted.json", {"jobs": {"compile": "1", "train": "2"}})
+    write(tmp_path, "results.json", {"steps_done": 12, "total_steps": 12, "node_seconds": 96})
+    for stage in ("compile", "train"):
+        write(tmp_path, f"ended/{stage}.json", {"exit_code": 0})
+    return tmp_path
+
+
+def write(folder: Path, name: str, content: object) -> None:
+    (folder / name).write_text(json.dumps(content))
+
+
+def tell(folder: Path, *words: str, squeue: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run it, with a squeue that prints this (None: that fails)."""
+    tools = folder / "bin"
+    tools.mkdir(exist_ok=True)
+    program = tools / "squeue"
+    program.write_text(f"#!/bin/sh\nprintf '{squeue}'\n" if squeue is not None else "#!/bin/sh\nexit 1\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    done = subprocess.run(
+        [sys.executable, "-E", str(folder / "notify.py"), *words],
+        env={"PATH": f"{tools}:{os.environ['PATH']}"}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert TOKEN not in done.stdout + done.stderr
+    return done
+
+
+def test_a_webhook_is_told_once(run: Path, hook: Hook) -> None:
+    write(run, "notify.json", {"target": hook.url})
+    assert tell(run, "trap", "train", "0").returncode == 0
+    assert tell(run, "timer", squeue="").returncode == 0
+    [told] = hook.got
+    assert (told["run"], told["state"], told["stage"], told["exit_code"]) == (run.name, "completed", "train", 0)
+    assert (told["workload"], told["steps_done"], told["total_steps"], told["node_seconds"]) == (
+        "bert-large",
+        12,
+        12,
+        96,
+    )
+    assert told["text"] == f"{run.name} completed at step 12 of 12"
+    note = json.loads((run / "notified.json").read_text())
+    assert (note["ok"], note["tries"]) == (True, 1)
+
+
+def test_the_end_of_the_compile_stage_is_no_end_unless_it_failed(run: Path, hook: Hook) -> None:
+    write(run, "notify.json", {"target": hook.url})
+    tell(run, "trap", "compile", "0")
+    assert hook.got == []
+    write(run, "ended/compile.json", {"exit_code": 70, "reason": "a graph did not compile"})
+    tell(run, "trap", "compile", "70")
+    [told] = hook.got
+    assert (told["state"], told["stage"], told["exit_code"]) == ("failed", "compile", 70)
+    assert told["text"].endswith("failed in its compile stage at step 12 of 12: a graph did not compile")
+
+
+@pytest.mark.parametrize(
+    ("note", "state"),
+    [
+        ({"exit_code": 143}, "cancelled"),
+        ({"slurm_state": "NODE_FAIL", "by": "slurm"}, "node-fail"),
+        ({"slurm_state": "TIMEOUT"}, "timeout"),
+    ],
+)
+def test_the_timer_tells_of_ends_that_no_job_could(run: Path, hook: Hook, note: dict[str, Any], state: str) -> None:
+    write(run, "notify.json", {"target": hook.url})
+    write(run, "ended/train.json", note)
+    tell(run, "timer", squeue="2|PENDING\\n")
+    tell(run, "timer", squeue=None)
+    assert hook.got == [], "the run goes on, or nobody knows"
+    tell(run, "timer", squeue="2|CANCELLED\\n")
+    assert [told["state"] for told in hook.got] == [state]
+
+
+def test_a_webhook_that_refuses_is_tried_three_times(run: Path, hook: Hook) -> None:
+    write(run, "notify.json", {"target": hook.url})
+    hook.answers = [500, 503, 404]
+    done = tell(run, "trap", "train", "0")
+    assert done.returncode == 1
+    assert "it answered 404" in done.stdout
+    assert len(hook.got) == 3
+    assert json.loads((run / "notified.json").read_text())["ok"] is False
+
+
+def test_a_command_gets_the_json_and_two_variables(run: Path) -> None:
+    command = f"cat >{run}/told; echo $TRNCTL_RUN $TRNCTL_STATE >{run}/words; : {TOKEN}"
+    write(run, "notify.json", {"target": command})
+    assert tell(run, "trap", "train", "0").returncode == 0
+    assert json.loads((run / "told").read_text())["state"] == "completed"
+    assert (run / "words").read_text() == f"{run.name} completed\n"
