@@ -21,6 +21,7 @@ WAITS = {
 UNLIMITED = {
     ("trnctl/adapters/local_shell.py", "run"): "hands over the terminal: the person ends it",
     ("templates/node/alloc.py", "call"): "salloc: the person ends it, and Slurm at the time limit",
+    ("trnctl/sandbox/neuron/git.py", "call"): "stands in front of git: who starts it limits it",
 }
 
 
@@ -48,7 +49,7 @@ def unlimited(name: str, text: str) -> list[str]:
 def _after_kill(text: str, line: int) -> bool:
     """Whether the process was killed a line or two before: then its end is near."""
     before = text.splitlines()[max(0, line - 3) : line - 1]
-    return any(".kill()" in one for one in before)
+    return any(".kill()" in one or "SIGKILL" in one for one in before)
 
 
 SOURCES = [*sorted((ROOT / "trnctl").rglob("*.py")), *sorted((ROOT / "templates").rglob("*.py"))]

@@ -73,7 +73,8 @@ def bring_programs(target, base):
 
 def run_code(argv):
     """The exit code of a command."""
-    return subprocess.call(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    null = subprocess.DEVNULL
+    return subprocess.call(argv, stdin=null, stdout=null, stderr=null, timeout=120)
 
 
 def run(argv):

@@ -158,11 +158,7 @@ def plan_submit(
         efa=all(one.efa is not False for one in queue.compute_resources if one.instance_type == instance_type),
     )
     return SubmitPlan(
-        workload,
-        queue,
-        instance_type,
-        layout,
-        guess,
+        workload, queue, instance_type, layout, guess,
         _submission(workload, layout, request, wishes),
         "scheduled" if compiles else "skipped",
         work_at_risk(workload, wishes.arguments, step_seconds=_step_seconds(guess), ground="published"),
@@ -170,7 +166,7 @@ def plan_submit(
         (*_experimental(workload), *doubts, *notes),
         request.mirror,
         request.check,
-    )
+    )  # fmt: skip
 
 
 def _check_name(run: str) -> None:

@@ -1,12 +1,16 @@
 """`trnctl submit`, `runs`, `results` and `cancel`: runs from the plan to what they left."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
 from trnctl.cli.session import Session
 from trnctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from trnctl.cli.output import Screen
+    from trnctl.cli.planning import Ready
 
 Word = TypeVar("Word", bound=str)
 _SCALINGS: Mapping[str, Literal["strong", "weak"]] = {"strong": "strong", "weak": "weak"}
@@ -85,7 +89,7 @@ def submit(
     write: WriteTo = None,
 ) -> None:
     """Submit a workload: checks, a plan, a compile job, the training job. Options of sbatch go after --."""
-    from trnctl.actions.submit import Wishes, send
+    from trnctl.actions.submit import Wishes
     from trnctl.cli import run_screens as screens
     from trnctl.cli.cost_screens import own_prices
     from trnctl.cli.files import secret_text
@@ -118,6 +122,13 @@ def submit(
     if dry_run or write:
         screens.dry_run(screen, ready.plan, write)
         return
+    _carry_out(screen, ready, follow=follow)
+
+
+def _carry_out(screen: "Screen", ready: "Ready", *, follow: bool) -> None:
+    from trnctl.actions.submit import send
+    from trnctl.cli import run_screens as screens
+
     screens.submit_plan(screen, ready.plan, ready.opened.services.notice)
     opened, run, slurm = ready.opened, ready.plan.run, ready.opened.queue()
     screens.submitted(screen, ready.plan, send(ready.plan, slurm), follow=follow)

@@ -620,7 +620,7 @@ class Bucket:
         self._endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
         self._metadata = Metadata(environ)
         self._region = region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
-        self._keys, self._connection = keys_of(environ), None
+        self._keys, self._connection, self._tag = keys_of(environ), None, ""
 
     def list(self, prefix):
         """[(key, bytes, seconds since 1970 when it was written)] of all objects whose keys begin so, by key."""
@@ -648,6 +648,33 @@ class Bucket:
         """Write an object."""
         self._ask("PUT", key, {}, content)
 
+    def begin(self, key):
+        """Begin to write an object in parts; the id of the upload."""
+        from xml.etree import ElementTree
+
+        tree = ElementTree.fromstring(self._ask("POST", key, {"uploads": ""}))  # noqa: S314  the answer is AWS's own
+        space = tree.tag.partition("}")[0] + "}" if tree.tag.startswith("{") else ""
+        return tree.findtext(space + "UploadId")
+
+    def part(self, key, upload, number, content):
+        """Write one part; its tag, which `finish` wants."""
+        self._ask("PUT", key, {"partNumber": str(number), "uploadId": upload}, content)
+        return self._tag
+
+    def finish(self, key, upload, tags):
+        """Make an object of the parts, whose tags these are, in order."""
+        rows = enumerate(tags, start=1)
+        parts = "".join(f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>" for number, tag in rows)
+        whole = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+        answer = self._ask("POST", key, {"uploadId": upload}, whole)
+        if b"<Error>" in answer:  # S3 may say 200 first and fail then
+            raise Unreachable(f"S3 did not put the parts of s3://{self.name}/{key} together: {said(answer)}")
+
+    def abandon(self, key, upload):
+        """Let the parts of an upload go, which would cost otherwise; silent when that cannot be."""
+        with suppress(OSError, Unreachable):
+            self._ask("DELETE", key, {"uploadId": upload}, absent=True)
+
     def delete(self, key):
         """Remove an object; silent when it is gone."""
         self._ask("DELETE", key, {}, absent=True)
@@ -671,7 +698,10 @@ class Bucket:
             if code in (301, 307, 400) and elsewhere and elsewhere != self._region:
                 self._region = elsewhere
             elif code < 300:
+                self._tag = headers.get("etag", "")
                 return body
+            elif code in (400, 403) and b"ExpiredToken" in body and left:
+                self._keys = keys_of(os.environ)  # an instance's keys live for hours, an export may live longer
             elif code == 404 and absent and b"NoSuchBucket" not in body:
                 return None
             elif code < 500 or not left:
