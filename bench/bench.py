@@ -205,6 +205,22 @@ def status(it: World) -> Row:
     )
 
 
+def trainer() -> list[Row]:
+    """The reference trainer on one rank of a CPU: mechanisms, not the speed of an accelerator."""
+    argv = [sys.executable, str(Path(__file__).with_name("trainer.py"))]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
+    if done.returncode != 0:
+        sys.exit(f"bench/trainer.py exited {done.returncode}:\n{done.stderr}")
+    rows = []
+    for name, what, other, limit in (
+        ("plain", "trainer, a step", "a plain loop", 1.4),
+        ("offload", "trainer, offload H = 2", "save_on_cpu", 1.1),
+    ):
+        mine, base = json.loads(done.stdout)[name]
+        rows.append(Row(what, f"CPU {mine * 1000:.0f} ms, {other} {base * 1000:.0f} ms; no GPU", mine / base, limit))
+    return rows
+
+
 def cluster_name() -> str:
     from trnctl.specs.loading import load_cluster_file
 
@@ -217,6 +233,7 @@ def main() -> None:
         rows = [start_of_help(it.folder), sandbox_up(it)]
         it.trnctl("cluster", "create", "-y")
         rows += [submit(it), status(it)]
+    rows += trainer()
     print(f"medians of {RUNS} alternating runs, {os.cpu_count()} cores\n")
     print(*rows, sep="\n")
     sys.exit(0 if all(row.kept for row in rows) else 1)

@@ -14,6 +14,7 @@ BERT = {
     "name": "bert", "family": "bert", "layers": 3, "hidden": 32, "heads": 4, "kv_heads": 4, "ffn": 64, "vocab": 96,
     "positions": 16, "tied": True,
 }  # fmt: skip
+FILE = [number % 90 for number in range(400)]  # the tokens of the files that are read
 STEPS, GLOBAL = 4, 24
 
 
@@ -73,11 +74,11 @@ CASES = [
     same("shard-4", layout(LLAMA, shard=4)),
     same("shard-4-bert", layout(BERT, shard=4, accumulation=2)),
     same("replicate-2-shard-2-tensor-2", layout(LLAMA, replicate=2, shard=2, tensor=2)),
-    same("resumed-by-8", layout(LLAMA, replicate=4, tensor=2), "--resume", "{folder}/saved/step-00000002"),
-    same("replicate-2-shard-3", layout(LLAMA, replicate=2, shard=3)),
+    same("replicate-2-shard-3", layout(LLAMA, replicate=2, shard=3, collectives="smddp")),
     # A rank dies while it writes its second checkpoint; the next run goes on from the first.
     case("killed", layout(LLAMA, shard=2), "--checkpoints", "{folder}/killed", "--every", "2", dies_in_save=2),
     same("after-killed", layout(LLAMA, replicate=2), "--checkpoints", "{folder}/killed", "--resume", "newest"),
+    same("resumed-by-2", layout(LLAMA, shard=2), "--resume", "{folder}/saved/step-00000002"),
     same("tensor-2", layout(LLAMA, tensor=2)),
     same("tensor-2-bert", layout(BERT, tensor=2, activation=full(2))),
     same("tensor-2-odd-vocabulary", layout(ODD, tensor=2)),
@@ -88,6 +89,10 @@ CASES = [
     case("given", layout(LLAMA, tensor=2), "--weights", "{folder}/weights"),
     case("signalled", layout(LLAMA, shard=2), "--checkpoints", "{folder}/signalled", signal_at=2),
     *(case(f"plain-{model['name']}", layout(model), operation="plain") for model in (LLAMA, BERT, ODD)),
+    case("rows", layout(LLAMA), "--data", "{folder}/tokens.u16", operation="rows"),
+    case("rows-wide", layout(LLAMA | {"vocab": 100_000}), "--data", "{folder}/tokens.i32", operation="rows"),
+    case("rows-masked", layout(BERT), "--data", "{folder}/tokens.u16", operation="rows"),
+    case("from-file", layout(LLAMA, accumulation=2), "--data", "{folder}/tokens.u16"),
     case("plain-given", layout(LLAMA), "--weights", "{folder}/weights", operation="plain"),
     same("one", layout(LLAMA)),
     same("one-bert", layout(BERT)),

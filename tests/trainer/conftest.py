@@ -6,12 +6,13 @@ import fcntl
 import json
 import subprocess
 import sys
+from array import array
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.trainer.cases import CASES, Told
+from tests.trainer.cases import CASES, FILE, Told
 
 WORKER = Path(__file__).with_name("worker.py")
 LONGEST = 300  # seconds, on a machine that has other things to do
@@ -33,6 +34,8 @@ def told(trainer_folder: Path) -> Told:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "done").exists():
+            for kind, name in (("H", "tokens.u16"), ("i", "tokens.i32")):
+                (folder / name).write_bytes(array(kind, FILE).tobytes())
             (folder / "cases.json").write_text(json.dumps(CASES).replace("{folder}", str(folder)))
             argv = [sys.executable, str(WORKER), str(folder), str(folder / "cases.json")]
             done = subprocess.run(argv, capture_output=True, text=True, timeout=LONGEST, check=False)

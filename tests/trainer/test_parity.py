@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.cases import CASES, STEPS, Told
+from tests.trainer.cases import CASES, FILE, STEPS, Told
 
 TOLERANCE = 1e-5
 BY_NAME = {case["name"]: case for case in CASES}
@@ -69,6 +69,41 @@ def test_only_so_many_checkpoints_stay(told: Told, trainer_folder: Path) -> None
 def test_a_run_without_a_checkpoint_begins_at_its_beginning(told: Told) -> None:
     assert told("nothing-to-resume")["results"]["resumed_from"] is None
     assert told("nothing-to-resume")["history"][0]["step"] == 1
+
+
+def test_collectives_that_are_not_here_are_replaced_aloud(told: Told) -> None:
+    first, second = told("replicate-2-shard-3")["said"]
+    assert "smddp is not here" in first
+    assert "falling back to nccl" in first
+    assert second == "collectives: nccl needs a GPU, and this is cpu; falling back to gloo"
+    assert told("one")["said"] == []
+
+
+@pytest.mark.parametrize("name", ["rows", "rows-wide"])
+def test_a_file_gives_its_tokens_in_order_each_with_the_next_as_its_label(told: Told, name: str) -> None:
+    """Sequences of 16 tokens need 17: the third begins at 34."""
+    found = told(name)
+    assert found["inputs"] == [FILE[34:50], FILE[51:67]]
+    assert found["labels"] == [FILE[35:51], FILE[52:68]]
+
+
+def test_masked_words_are_the_labels_and_as_many_in_each_sequence(told: Told) -> None:
+    found = told("rows-masked")
+    for inputs, labels, tokens in zip(found["inputs"], found["labels"], (FILE[32:48], FILE[48:64]), strict=True):
+        masked = [at for at, label in enumerate(labels) if label != -100]
+        assert len(masked) == 2
+        assert [labels[at] for at in masked] == [tokens[at] for at in masked]
+        assert all(inputs[at] == 95 for at in masked)  # the last word of so small a vocabulary stands for [MASK]
+        assert [word for at, word in enumerate(inputs) if at not in masked] == [
+            word for at, word in enumerate(tokens) if at not in masked
+        ]
+
+
+def test_training_goes_round_in_a_file_that_is_too_short(told: Told) -> None:
+    """Four steps of 24 sequences, from a file that holds 23."""
+    history = told("from-file")["history"]
+    assert len(history) == STEPS
+    assert history[-1]["loss"] < history[0]["loss"]
 
 
 def weights(folder: Path) -> dict[str, tuple[str, list[int], bytes]]:

@@ -71,12 +71,13 @@ def as_rank(folder: Path, rank: int, world: int, port: int, cases: list[Case]) -
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     try:
         torch.set_num_threads(1)
-        dist.init_process_group("gloo")
+        said: list[str] = []
+        parallel.start(torch.device("cpu"), cases[0]["layout"]["collectives"], said.append)
         for case in cases:
             began = time.perf_counter()
             told = OPERATIONS[case.get("operation", "train")](case)
             if rank == 0:
-                told["seconds"] = time.perf_counter() - began
+                told |= {"seconds": time.perf_counter() - began, "said": said}
                 (folder / f"{case['name']}.json").write_text(json.dumps(told))
         dist.destroy_process_group()
     except BaseException:  # noqa: BLE001  told to the parent by the code, to a person by the traceback
@@ -169,7 +170,15 @@ def plain(case: Case) -> Case:
     return {"history": history}
 
 
-OPERATIONS = {"train": trained, "plain": plain}
+def rows(case: Case) -> Case:
+    """What the data set gives for the third and fourth sequence."""
+    layout, wishes = case["layout"], train.read_arguments(case["wishes"])
+    shape = Shape(**{k: v for k, v in layout["model"].items() if k != "name"})
+    inputs, labels = Tokens(wishes.data, shape, layout["batch"]["sequence"], layout["seed"]).batch(2, 2)
+    return {"inputs": inputs.tolist(), "labels": labels.tolist()}
+
+
+OPERATIONS = {"rows": rows, "train": trained, "plain": plain}
 
 if __name__ == "__main__":
     sys.exit(main(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text())))
