@@ -56,7 +56,8 @@ def blocking() -> Step:
     wrapper = torch.autograd.graph.save_on_cpu()
     trainer.model.register_forward_pre_hook(lambda *_: wrapper.__enter__(), prepend=True)
     trainer.model.register_forward_hook(lambda *_: wrapper.__exit__())
-    return trainer.step
+    step: Step = trainer.step
+    return step
 
 
 class Plain:
@@ -64,7 +65,7 @@ class Plain:
 
     def __init__(self) -> None:
         self.seen = 0
-        shape = Shape(**{name: value for name, value in MODEL.items() if name != "name"})  # type: ignore[arg-type]  # words and numbers
+        shape = Shape(**{name: value for name, value in MODEL.items() if name != "name"})
         self.model = Transformer(shape)
         initialise(self.model, 1)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
