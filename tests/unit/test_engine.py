@@ -26,6 +26,9 @@ def test_every_value_is_quoted_for_its_language() -> None:
     assert rendered("yaml", "x: {{ v }}", v=hostile) == 'x: "a \\"b\\" $(c)"'
     assert rendered("bash", "x={{ v }}", v=hostile) == "x='a \"b\" $(c)'"
     assert rendered("sbatch", "#SBATCH --comment={{ v }}", v=hostile) == '#SBATCH --comment="a \\"b\\" $(c)"'
+    assert rendered("html", '<p title="{{ v }}">{{ v }}</p>', v='<b> & "c"') == (
+        '<p title="&lt;b&gt; &amp; &quot;c&quot;">&lt;b&gt; &amp; &quot;c&quot;</p>'
+    )
 
 
 def test_constants_and_results_of_expressions_are_quoted_too() -> None:
@@ -51,6 +54,7 @@ def test_a_missing_name_is_an_error(language: Language) -> None:
 @pytest.mark.parametrize(("language", "value"), [
     ("yaml", object()), ("yaml", b"x"), ("yaml", {1: 2}), ("bash", None), ("bash", True), ("bash", {"a": 1}),
     ("bash", [None]), ("sbatch", None), ("sbatch", True), ("sbatch", ["a"]),
+    ("html", None), ("html", True), ("html", ["a"]),
 ])  # fmt: skip
 def test_a_value_that_has_no_one_meaning_is_a_mistake_of_ours(language: Language, value: object) -> None:
     with pytest.raises(TypeError):

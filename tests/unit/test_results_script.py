@@ -10,6 +10,7 @@ import sys
 import time
 import zipfile
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,22 @@ def test_the_steps_come_from_the_first_workers_log(folder: Path) -> None:
     told = results(folder)
     assert (told["steps_done"], told["final_loss"]) == (3, 6.0)
     assert (told["peak_throughput"], told["average_throughput"]) == (300.0, 200.0)
+
+
+def test_the_curve_is_thinned_and_ends_with_the_last_step(folder: Path) -> None:
+    lines = [LINE.format(step=step, loss=f"{1000 - step}", rate=f"{step}.5") for step in range(1, 1001)]
+    write(folder / "logs/train/node-0.log", "".join(lines))
+    curve = results(folder)["curve"]
+    assert len(curve) == 100
+    assert (curve[0], curve[-1]) == ([1, 999.0, 1.5], [1000, 0.0, 1000.5])
+    gaps = {after[0] - before[0] for before, after in pairwise(curve)}
+    assert gaps <= {10, 11}
+
+
+def test_steps_that_were_done_again_are_told_as_they_were_done_the_last_time(folder: Path) -> None:
+    steps = [(1, "5"), (2, "4"), (3, "3"), (2, "4.5"), (2, "4.25"), (3, "3.5")]
+    write(folder / "logs/train/node-0.log", "".join(LINE.format(step=s, loss=loss, rate="1") for s, loss in steps))
+    assert results(folder)["curve"] == [[1, 5.0, 1.0], [2, 4.25, 1.0], [3, 3.5, 1.0]]
 
 
 def test_the_first_worker_may_be_on_another_node_and_a_loss_may_be_no_number(folder: Path) -> None:

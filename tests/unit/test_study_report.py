@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.fakes import World
 from tests.studies import NOTICE, picture, record
+from trnctl.actions.runs import OpenCluster
 from trnctl.actions.study_report import Curve, Report, report_of
+from trnctl.actions.study_report import report as collect
 from trnctl.cli.study_report_screens import csv_text, curve_text, report_text
 from trnctl.errors import NotFoundError, UsageError
 from trnctl.plan.scaling import Point, newest_each
@@ -264,6 +268,23 @@ def test_rates_in_tokens_are_counted_as_sequences() -> None:
     assert odd[2].hours is None
     assert odd[2].efficiency is not None
     assert odd[2].efficiency.value == 1.0
+
+
+def test_the_report_outlives_the_cluster_in_its_bucket() -> None:
+    world = World()
+    world.cloud.buckets["records"] = {}
+    opened = OpenCluster("ultra1", "us-west-2", world.services(), "/fsx/trnctl/runs", "records")
+    with pytest.raises(NotFoundError, match="no cluster ultra1"):
+        collect(opened)
+    for one in strong():
+        files = {"run.json": one.manifest, "submitted.json": {"jobs": one.jobs}, "results.json": one.results}
+        files |= {f"ended/{stage}.json": note for stage, note in one.ended.items()}
+        prefix = f"trnctl/ultra1/runs/{one.run}/"
+        world.cloud.put_objects("records", {f"{prefix}{name}": json.dumps(value) for name, value in files.items()})
+    found, mirror = collect(opened)
+    assert mirror is not None
+    assert mirror.bucket == "records"
+    assert found == reported(*strong())
 
 
 def test_the_report_keeps_within_a_hundred_columns() -> None:

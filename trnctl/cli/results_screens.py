@@ -30,7 +30,7 @@ def results(
         "model": _joined(found, "model", "dataset", "sdk"),
         "nodes": f"{found.get('nodes')} × {found.get('instance_type')}, {_count(found, 'world_size')} workers   "
         f"{found.get('node_list') or ''}",
-        "batch": f"{found.get('micro_batch')} × {found.get('accumulation')} × {_count(found, 'world_size')} = "
+        "batch": f"{found.get('micro_batch')} × {found.get('accumulation')} × {_data(found, record)} = "
         f"{_count(found, 'global_batch')} global ({found.get('scaling')} scaling)",
         "steps": f"{_count(found, 'steps_done')} of {_count(found, 'total_steps')}",
         "final loss": _figure(found, "final_loss", "{:.4f}"),
@@ -47,6 +47,14 @@ def results(
     for name, words in lines.items():
         if words:
             screen.field(name, words, data=True)
+
+
+def _data(found: Mapping[str, object], record: RunRecord) -> str:
+    """The workers that see different data: fewer than all where some share a model."""
+    layout = record.manifest.get("layout")
+    if isinstance(layout, Mapping) and "data" in layout:
+        return _count(layout, "data")
+    return _count(found, "world_size")
 
 
 def _cost_words(found: Mapping[str, object], record: RunRecord) -> str:

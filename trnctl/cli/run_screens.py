@@ -44,7 +44,7 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     screen.field("basis", guess.basis, indent="  ", style="dim")
     if not plan.risk.on_signal:
         screen.field("! at risk", f"a stop loses {plan.risk.words()}", indent="  ", style="yellow")
-    _doubts(screen, plan)
+    doubts(screen, plan)
     if plan.check:
         words = "each job first looks at its nodes; one that fails is drained, and the job waits for another"
         screen.field("check", words, indent="  ")
@@ -54,7 +54,7 @@ def submit_plan(screen: Screen, plan: SubmitPlan, notice: str) -> None:
     screen.say()
 
 
-def _doubts(screen: Screen, plan: SubmitPlan) -> None:
+def doubts(screen: Screen, plan: SubmitPlan) -> None:
     """The warnings of a plan, before anything is sent."""
     for finding in plan.findings:
         screen.say(f"! {finding.code}: {finding.message} — {finding.remedy}", style="yellow")
@@ -83,7 +83,7 @@ def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
     """Everything that would be written and run; with a folder, written there instead of printed."""
     if folder is not None:
         write_files(Path(folder), plan.submission.files)
-    _doubts(screen, plan)
+    doubts(screen, plan)
     if screen.json:
         screen.data(
             {

@@ -9,8 +9,10 @@ import typer
 from trnctl.cli.session import Session
 from trnctl.cli.submit import (
     Arguments,
+    Check,
     Environment,
     Force,
+    MaxCost,
     PriceOf,
     QueueName,
     ScalingWord,
@@ -41,9 +43,11 @@ def run(
     environment: Environment = None,
     queue: QueueName = None,
     time_limit: TimeLimit = None,
+    max_cost: MaxCost = None,
     price: PriceOf = None,
     skip_prepare: SkipPrepare = False,
     force: Force = False,
+    check: Check = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Print every change of a point as it comes.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the runs, or leave once submitted.")] = True,
@@ -63,9 +67,11 @@ def run(
         arguments=pairs("--set", arguments),
         environment=pairs("--env", environment),
         time_limit=time_limit,
+        max_cost=max_cost,
         prices=Prices(own_prices(price or [])),
         skip_prepare=skip_prepare,
         force=force,
+        check=check,
     )
     word = one_of("--scaling", scaling, _SCALINGS)
     plan, opened, spec = prepare_study(session, workload, wishes, scaling=word, nodes=_counts(nodes), name=name)

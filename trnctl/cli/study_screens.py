@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trnctl.cli.output import Screen
 from trnctl.cli.progress import follow as follow_progress
+from trnctl.cli.run_screens import doubts
 from trnctl.cli.words import duration, money, plural, rate, steps
 from trnctl.errors import Interrupted, ToolError
 
@@ -22,10 +23,8 @@ def plan(screen: Screen, study: StudyPlan, notice: str) -> None:
     """Every point with its time and money, before anything is sent."""
     screen.notice(notice)
     first = study.points[0].plan
-    screen.say(
-        f"study {study.study.name}: {study.study.scaling} scaling of {study.workload.name} on {first.instance_type} "
-        f"({first.queue.name}), on {', '.join(str(point.nodes) for point in study.points)} nodes"
-    )
+    where = f"{study.workload.name} on {first.instance_type} ({first.queue.name})"
+    screen.say(f"study {study.study.name}: {where}, {study.study.scaling} scaling")
     rows = [_row(point) for point in study.points]
     head = ("NODES", "RUN", "BATCH", "STEPS", "TIME", "COST", "WHAT")
     widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
@@ -36,6 +35,11 @@ def plan(screen: Screen, study: StudyPlan, notice: str) -> None:
         )
         screen.say(f"  {'  '.join(cells)}".rstrip())
     _total(screen, study)
+    if study.due:
+        doubts(screen, first)
+        if not first.mirror:
+            words = "they lie on the cluster's file system alone: the cluster file names no bucket to copy them to"
+            screen.field("! records", words, indent="  ", style="yellow")
     screen.say()
 
 
@@ -73,6 +77,8 @@ def _total(screen: Screen, study: StudyPlan) -> None:
         "with compiling, without the head node and storage)",
         indent="  ",
     )
+    if study.due[0].plan.cap is not None:
+        screen.field("cap", f"{money(study.due[0].plan.cap.usd)} for each run; Slurm ends its jobs there", indent="  ")
     order = "the smallest first, all at once: Slurm runs them side by side while the queue has nodes"
     screen.field("order", order, indent="  ")
     name = study.steps_argument
