@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,8 @@ from tests.fakes.queue import InMemoryQueue
 from tests.recipes import recipe
 from tests.studies import NOW, cluster
 from trnctl.actions.runs import OpenCluster
-from trnctl.actions.study import StudyPlan, look, plan_study, state_of, submit_due, take_up, verdict, watch
+from trnctl.actions.study import StudyPlan, look, plan_study, submit_due, take_up
+from trnctl.actions.study_watch import state_of, verdict, watch
 from trnctl.actions.submit import Facts, Wishes
 from trnctl.errors import ConnectionLost, RefusedError, ToolError, UsageError
 from trnctl.ports import QueuePicture, Submission, Submitted
@@ -224,6 +226,33 @@ def test_a_short_loss_of_the_line_is_sat_out(breaks: int, survives: bool) -> Non
     else:
         with pytest.raises(ConnectionLost):
             list(watch(plan, opened(world), queue))
+
+
+class Forgetful(InMemoryQueue):
+    """A Slurm that no longer knows its jobs, and nobody wrote down how they ended; or a preparer that has died."""
+
+    preparing: Mapping[str, object] | None = None
+
+    def observe(self, runs_folder: str, *, run: str = "", newest: int = 20, tail_bytes: int = 16000) -> QueuePicture:
+        """The runs' folders alone."""
+        picture = super().observe(runs_folder, run=run, newest=newest, tail_bytes=tail_bytes)
+        stages = ["prepare", "train"] if self.preparing else ["compile", "train"]
+        runs = [
+            replace(one, ended={}, preparing=self.preparing, manifest={**one.manifest, "stages": stages})
+            for one in picture.runs
+        ]
+        return replace(picture, jobs=(), runs=tuple(runs))
+
+
+@pytest.mark.parametrize("preparing", [None, {"alive": False}], ids=["forgotten", "preparer died"])
+def test_a_run_that_nothing_brings_to_its_end_is_not_waited_for(preparing: dict[str, object] | None) -> None:
+    world, plan = World(), planned(1)
+    queue = Forgetful(world.clock)
+    queue.preparing = preparing
+    submitted(plan, queue)
+    state = list(watch(plan, opened(world), queue))[-1]
+    assert [point.failed for point in state.points] == [True]
+    assert [way for _, way, _ in taken_up(plan, queue)] == ["resume"]
 
 
 def test_runs_that_are_not_among_the_newest_are_asked_for_by_name() -> None:

@@ -1,4 +1,4 @@
-"""A scaling study: every point judged before any is submitted, taken up where it ended, waited for to the end."""
+"""A scaling study: every point judged before any is submitted, and taken up where it ended."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from trnctl.actions.runs import OpenCluster
-from trnctl.actions.status import current_stage, summarize
+from trnctl.actions.status import current_stage
 from trnctl.actions.submit import Facts, SubmitPlan, Wishes, plan_submit, send
 from trnctl.errors import (
     ConnectionLost,
     Interrupted,
     RefusedError,
-    RunFailed,
     ToolError,
     TrnctlError,
     UsageError,
@@ -30,8 +28,7 @@ from trnctl.specs.workload import WorkloadSpec
 
 # submit: there is none yet. resume: it ended too soon. wait: it lives. keep: it has ended well.
 Way = Literal["submit", "resume", "wait", "keep"]
-_LOOKS_LOST = 10  # in a row, before a broken line to the head node ends the wait
-_SECONDS = 5.0
+ENDED_BADLY = frozenset({"failed", "cancelled", "timeout", "node-fail"})
 AGAIN = "the same command again (nothing is submitted twice, finished points are kept)"
 _SHOWN = 50  # records in one look; a study's runs that are not among the newest are asked for by name
 
@@ -131,15 +128,21 @@ def take_up(plan: StudyPlan, picture: QueuePicture) -> StudyPlan:
             points.append(point)
             continue
         _same_experiment(plan.study, point, record)
-        state = current_stage(record, jobs).state
-        points.append(replace(point, way=_way(state), state=state))
+        now = current_stage(record, jobs)
+        points.append(replace(point, way=_way(now.stage, now.state), state=now.state))
     return replace(plan, points=tuple(points))
 
 
-def _way(state: str) -> Way:
+def _way(stage: str, state: str) -> Way:
     if state == "completed":
         return "keep"
-    return "resume" if state in {"failed", "cancelled", "timeout", "node-fail"} else "wait"
+    return "resume" if state in ENDED_BADLY or forsaken(stage, state) else "wait"
+
+
+def forsaken(stage: str, state: str) -> bool:
+    """Whether nothing will bring a run to its end: Slurm has forgotten its job and nobody wrote down how that ended, or
+    the preparer for which its held jobs wait has died."""
+    return state == "unknown" or (stage == "prepare" and state == "held")
 
 
 _SAME = ("workload", "instance_type", "queue", "nodes", "sdk", "layout", "steps", "arguments", "script")
@@ -196,6 +199,8 @@ def submit_due(plan: StudyPlan, queue: JobQueue, runs_folder: str) -> Iterator[t
                 send(point.plan, queue)
         except (ConnectionLost, WaitedTooLong, Interrupted) as error:
             raise type(error)(error.message, remedy=f"{AGAIN} takes the study up") from error
+        except KeyboardInterrupt:
+            raise Interrupted("not every point is submitted yet", remedy=f"{AGAIN} takes the study up") from None
         except ToolError as error:
             refused.append(error)
             yield point, error
@@ -203,107 +208,3 @@ def submit_due(plan: StudyPlan, queue: JobQueue, runs_folder: str) -> Iterator[t
             yield point, None
     if refused and len(refused) == len(plan.points):
         raise refused[0]
-
-
-@dataclass(frozen=True)
-class PointState:
-    """A point as it stands."""
-
-    nodes: int
-    run: str
-    stage: str
-    state: str
-    reason: str = ""
-    step: int | None = None
-    steps: int | None = None
-    throughput: float | None = None
-    unit: str = ""
-
-    @property
-    def over(self) -> bool:
-        """Whether it will not go on by itself."""
-        return self.state in {"completed", "failed", "cancelled", "timeout", "node-fail", "not submitted"}
-
-    @property
-    def failed(self) -> bool:
-        """Whether it ended otherwise than well."""
-        return self.over and self.state != "completed"
-
-    def as_json(self) -> dict[str, object]:
-        """The stable JSON form."""
-        return {
-            "nodes": self.nodes, "run": self.run, "stage": self.stage, "state": self.state, "reason": self.reason,
-            "step": self.step, "steps": self.steps, "throughput": self.throughput, "unit": self.unit,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class StudyState:
-    """A study as it stands."""
-
-    points: tuple[PointState, ...]
-
-    @property
-    def over(self) -> bool:
-        """Whether no point goes on."""
-        return all(point.over for point in self.points)
-
-
-def state_of(plan: StudyPlan, picture: QueuePicture, now: datetime) -> StudyState:
-    """How far each point is."""
-    runs = {one.run: one for one in summarize(picture, now)}
-    records = {record.run: record for record in picture.runs}
-    points = []
-    for point in plan.points:
-        found = runs.get(point.run)
-        if found is None or not records[point.run].jobs:
-            reason = records[point.run].refused if point.run in records else ""
-            points.append(PointState(point.nodes, point.run, "submit", "not submitted", reason))
-            continue
-        points.append(
-            PointState(
-                point.nodes, point.run, found.stage, found.state, found.reason, found.step, found.steps,
-                found.throughput, found.unit,
-            )
-        )  # fmt: skip
-    return StudyState(tuple(points))
-
-
-def watch(plan: StudyPlan, opened: OpenCluster, queue: JobQueue) -> Iterator[StudyState]:
-    """Look until every point is over; short losses of the line are sat out."""
-    clock, lost = opened.services.clock, 0
-    while True:
-        try:
-            picture = look(plan, queue, opened.runs_folder)
-        except ConnectionLost:
-            lost += 1
-            if lost >= _LOOKS_LOST:
-                raise
-        else:
-            lost, state = 0, state_of(plan, picture, clock.now())
-            yield state
-            if state.over:
-                return
-        clock.sleep(_SECONDS)
-
-
-def verdict(plan: StudyPlan, state: StudyState, opened: OpenCluster, spec: ClusterSpec | None) -> RunFailed | None:
-    """The error to end with when points failed, each with its cause where the evidence tells one."""
-    from trnctl.actions.why import explain_run
-
-    failed = [point for point in state.points if point.failed]
-    if not failed:
-        return None
-    findings = []
-    for point in failed:
-        words = f"{point.stage} {point.state}" + (f" ({point.reason})" if point.reason else "")
-        plain = RunFailed(f"{point.run}: {words}", remedy=f"trnctl why {point.run} looks for the cause.")
-        told = plain if point.state in {"cancelled", "not submitted"} else explain_run(plain, point.run, opened, spec)
-        findings.append(Finding("study-point-failed", "error", told.message, told.remedy, path=count(point.nodes)))
-    where = count(failed[0].nodes) if len(failed) == 1 else f"{', '.join(str(one.nodes) for one in failed)} nodes"
-    return RunFailed(
-        f"{len(failed)} of {len(state.points)} points of {plan.study.name} failed: on {where}",
-        remedy=f"mend the cause; {AGAIN} lets the failed points go on. trnctl study report {plan.study.name} shows the "
-        "others",
-        findings=findings,
-    )

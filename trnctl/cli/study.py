@@ -54,6 +54,7 @@ def run(
 ) -> None:
     """Run a workload on each number of nodes; given again, it goes on where it ended."""
     from trnctl.actions import study as actions
+    from trnctl.actions import study_watch as watching
     from trnctl.actions.submit import Wishes
     from trnctl.cli import study_screens as screens
     from trnctl.cli.cost_screens import own_prices
@@ -84,8 +85,8 @@ def run(
     if not wait:
         screens.left_alone(screen, plan, actions.look(plan, slurm, opened.runs_folder))
         return
-    state = screens.watch(screen, plan, actions.watch(plan, opened, slurm), follow=follow)
-    failed = actions.verdict(plan, state, opened, spec)
+    state = screens.watch(screen, plan, watching.watch(plan, opened, slurm), follow=follow)
+    failed = watching.verdict(plan, state, opened, spec)
     screens.over(screen, plan, state, failed=failed is not None, follow=follow)
     if failed is not None:
         raise failed

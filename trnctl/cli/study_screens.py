@@ -13,7 +13,8 @@ from trnctl.cli.words import duration, money, plural, rate, steps
 from trnctl.errors import Interrupted, ToolError
 
 if TYPE_CHECKING:
-    from trnctl.actions.study import PointState, StudyPlan, StudyPoint, StudyState
+    from trnctl.actions.study import StudyPlan, StudyPoint
+    from trnctl.actions.study_watch import PointState, StudyState
     from trnctl.ports import QueuePicture
 
 _WAYS = {"submit": "submit", "resume": "goes on", "wait": "is under way", "keep": "kept: it is complete"}
@@ -107,7 +108,7 @@ def submitted(
 
 def left_alone(screen: Screen, study: StudyPlan, picture: QueuePicture) -> None:
     """The end of a command that does not wait."""
-    from trnctl.actions.study import state_of
+    from trnctl.actions.study_watch import state_of
 
     state = state_of(study, picture, picture.at)
     name = study.study.name
