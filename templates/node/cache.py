@@ -12,13 +12,17 @@ Neuron locks graphs in S3 is not documented; an object whose name ends like a lo
             *.lock                                being compiled, or left by a compiler that was killed
         ledger/FINGERPRINT.json                   the graphs of a fingerprint, written when all were compiled; the time
                                                   of its last change is that of its last use
+        users/NAME/                               a cache like this one, of a user who may not write into the others'
+                                                  folders: a compiler makes its own as its user's umask has it
 
 In a job:
 
+    cache.py place CACHE   print where this user's graphs are compiled, and make that folder
     cache.py free CACHE    remove the locks that no running job can hold
 """
 
 import calendar
+import getpass
 import json
 import os
 import re
@@ -202,6 +206,65 @@ def verdict(cache_url, fingerprint):
     return True, "{} graphs of fingerprint {}, compiled by {}".format(count, fingerprint, ledger.get("run", "?"))
 
 
+# ---------------------------------------------------------------------------------------------------------- places
+
+
+def own(cache_url):
+    """This user's own cache in a cache."""
+    return cache_url.rstrip("/") + "/users/" + user()
+
+
+def user():
+    """This user's name; the number where nobody knows a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def place(cache_url, fingerprint):
+    """(where this user's jobs have their graphs, the reason in words where that is not the cache itself): where they
+    lie whole, else where they can be compiled."""
+    if "://" in cache_url:
+        return cache_url, ""
+    for url in (cache_url, own(cache_url)):
+        if verdict(url, fingerprint)[0]:
+            return url, "" if url == cache_url else "this user's own graphs are used"
+    if may_write(Path(cache_url)):
+        return cache_url, ""
+    return own(cache_url), "the other one is another user's to change, and has not all graphs of this run"
+
+
+def may_write(folder):
+    """Whether this user may compile into a cache: make a compiler's folder, or graphs in those that are there, and take
+    up graphs that are not whole."""
+    if not folder.is_dir():
+        return folder == folder.parent or may_write(folder.parent)
+    if not os.access(str(folder), os.W_OK | os.X_OK):
+        return False
+    versions = folders(folder, "neuronxcc-")
+    unwhole_ones = (module.path for module in walk(folder) if module.state != "done")
+    return all(os.access(str(path), os.W_OK | os.X_OK) for path in [*versions, *unwhole_ones])
+
+
+def best_verdict(cache_url, fingerprint):
+    """As `verdict`, also of this user's own cache in it."""
+    found = verdict(cache_url, fingerprint)
+    if found[0] or "://" in cache_url or not Path(own(cache_url)).is_dir():
+        return found
+    return verdict(own(cache_url), fingerprint)
+
+
+def make(url):
+    """Make the folders of a cache, as /tmp is, so that all users of the cluster may compile into it."""
+    path = Path(url)
+    missing = [one for one in (path, *path.parents) if not one.is_dir()]
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+        if one.name != user():
+            one.chmod(0o1777)
+
+
 # ----------------------------------------------------------------------------------------------------------- locks
 
 
@@ -216,7 +279,7 @@ def users(lines, runs_folders, cache):
         named = re.match(r"trnctl:([^:/]+):(\w+)$", row[4])
         if named:
             manifest = manifest_of(runs_folders, named.group(1))
-            if manifest is not None and not same(manifest.get("cache", ""), cache):
+            if manifest is not None and not within(cache, manifest.get("cache", "")):
                 continue
         found.append({
             "job": row[0],
@@ -238,9 +301,10 @@ def manifest_of(runs_folders, run):
     return None
 
 
-def same(one, other):
-    """Whether two texts name the same cache."""
-    return str(one).rstrip("/") == str(other).rstrip("/")
+def within(cache, named):
+    """Whether a cache is the one that a run names, or a user's own in it."""
+    cache, named = str(cache).rstrip("/"), str(named).rstrip("/")
+    return cache == named or cache.startswith(named + "/users/")
 
 
 def seconds(text):
@@ -283,7 +347,16 @@ def free(modules, jobs):
 
 
 def main(words):
-    """`free CACHE`, in a job, whose own compilers do not run yet or any more."""
+    """`place CACHE`; or `free CACHE`, in a job, whose own compilers do not run yet or any more."""
+    if words[0] == "place":
+        manifest = manifest_of([Path(__file__).resolve().parent.parent], Path(__file__).resolve().parent.name) or {}
+        url, why = place(words[1], manifest.get("fingerprint", ""))
+        if "://" not in url:
+            make(url)
+        if why:
+            print(f"trnctl: the compile cache is {url}: {why}", file=sys.stderr)
+        print(url)
+        return 0
     cache = at(words[1])
     locked = [module for module in walk(cache) if module.locks]
     if not locked:

@@ -105,7 +105,7 @@ def stages_to_do(folder, manifest):
         ended = read_json(folder / "ended" / (stage + ".json")) or {}
         well = ended.get("exit_code") == 0
         if stage == "compile" and well and looked_at(manifest.get("cache")) and manifest.get("cache_shared", True):
-            well = cache.verdict(manifest["cache"], manifest.get("fingerprint", ""))[0]
+            well = cache.best_verdict(manifest["cache"], manifest.get("fingerprint", ""))[0]
         if not well or stage == "train":
             stages.append(stage)
     return stages

@@ -166,12 +166,14 @@ def without_needless_compile(request):
     wish = request.get("cache")
     if not wish:
         return request, {"compile": "skipped", "why": "", "freed": []}
-    whole, why = cache.verdict(wish["url"], wish["fingerprint"]) if wish["shared"] else (False, "each node has its own")
+    whole, why = (False, "each node has its own")
+    if wish["shared"]:
+        whole, why = cache.best_verdict(wish["url"], wish["fingerprint"])
     freed = []
     if not whole and cache.reachable(wish["url"]):
         freed, held = free_locks(wish["url"], [Path(request["folder"]).parent])
         if freed:
-            whole, why = cache.verdict(wish["url"], wish["fingerprint"])
+            whole, why = cache.best_verdict(wish["url"], wish["fingerprint"])
         elif held:
             why += f"; {held[0][0].name} is compiled now, perhaps by {cache.named(held[0][1])}"
     told = [{"graph": module.name, "age_s": round(time.time() - module.locked_at)} for module in freed]

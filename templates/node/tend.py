@@ -19,7 +19,8 @@ def caches(places):
     """[(CHIP, SDK, folder)] of every cache beside these folders of runs, and of those in S3 that newest runs name."""
     roots = [place.parent / "cache" for place in places]
     chips = [chip for root in roots for chip in cache.folders(root, "")]
-    found = [(chip.name, sdk.name, sdk) for chip in chips for sdk in cache.folders(chip, "")]
+    shared = [(chip.name, sdk.name, sdk) for chip in chips for sdk in cache.folders(chip, "")]
+    found = [(chip, sdk, folder) for chip, sdk, top in shared for folder in [top, *cache.folders(top / "users", "")]]
     return found + [(*kind, cache.at(url)) for url, kind in sorted(in_s3(places).items())]
 
 
@@ -130,8 +131,12 @@ def prune(request, places, lines):
                 going.discard(name)
                 answer["kept"].append({"fingerprint": name, "used_by": users})
         for name in sorted(going):
-            (folder / cache.LEDGER / (name + ".json")).unlink()
-            answer["removed"].append(name)
+            try:
+                (folder / cache.LEDGER / (name + ".json")).unlink()
+                answer["removed"].append(name)
+            except OSError:
+                going.discard(name)
+                answer["kept"].append({"fingerprint": name, "used_by": ["another user, whose it is"]})
         answer["bytes"] += remove({g for n in going for g in known[n]["graphs"]}, folder, known, going)
         if request.get("strays") and not jobs:
             listed = {graph for ledger in known.values() for graph in ledger["graphs"]}

@@ -71,3 +71,17 @@ def test_a_run_that_asked_for_the_check_goes_on_without_the_node_that_fails(clus
     assert "the job waits for other nodes" in log
     (told,) = [one for one in cluster.json("why", "checked")["findings"] if one["code"] == "node-failed-check"]
     assert f"Node {STRUCK} did not pass the check before the run: neuron-ls sees 15" in told["message"]
+
+
+def test_after_the_teardown_the_bucket_tells_of_the_runs(cluster: Trnctl) -> None:
+    before = cluster.json("results", "checked")
+    proof = cluster.json("teardown", "-y", "--delete-storage", timeout=120)
+    assert (proof["left"], proof["records"]) == ([], "1 run in s3://my-trnctl-bucket/trnctl/ultra1/runs/")
+    ended = cluster("runs")
+    assert "There is no cluster ultra1" in ended.talk
+    assert "What follows is from s3://my-trnctl-bucket, last written at" in ended.talk
+    told = cluster.json("runs")
+    assert [(one["run"], one["state"]) for one in told["runs"]] == [("checked", "completed")]
+    assert (told["source"], bool(told["known_from"])) == ("mirror", True)
+    assert cluster.json("results", "checked") == before
+    assert "holds no run nobody" in cluster("results", "nobody", code=8).talk

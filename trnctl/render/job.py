@@ -337,6 +337,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             or filled.virtualenv,
             "cache": place.url,
             "shared_cache": place.shared,
+            "own_cache": place.own or workload.compile == "none",  # one that no script of ours looks after
             "guards_cache": workload.compile != "none" and (place.url.startswith("s3://") or "://" not in place.url),
             "fewer_compilers": max(1, facts.host_gib // _GIB_PER_COMPILER // 4) if facts is not None else 1,
             "mirrors": bool(request.mirror),
