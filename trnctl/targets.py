@@ -18,6 +18,7 @@ from trnctl.ports import (
     Allocator,
     CompileCache,
     HeadEvidence,
+    HeadFiles,
     Instance,
     JobQueue,
     LoadMonitor,
@@ -142,6 +143,12 @@ class SshDoor:
         from trnctl.render.agent import agent
 
         return SlurmQueue(self.shell(head), agent(), self.mount_prefix)
+
+    def files(self, head: Instance) -> HeadFiles:
+        """Copies between this machine and that head node, over the same connection."""
+        from trnctl.adapters.head_files import SshFiles
+
+        return SshFiles(self.local, *self.way(head))
 
     def cache(self, head: Instance) -> CompileCache:
         """The compile caches on its shared storage, through the same agent."""

@@ -28,6 +28,7 @@ KbdInteractiveAuthentication no
 UsePAM no
 StrictModes no
 PermitRootLogin yes
+Subsystem sftp internal-sftp
 """
 
 

@@ -271,6 +271,7 @@ LINES: dict[tuple[str, ...], list[str]] = {("logs",): ["spoken"]}
 # read where they are tested.
 ELSEWHERE = {
     ("health",), ("resume",), ("run-local",), ("cache", "prune"), ("cache", "unlock"),
+    ("sync",), ("cp",),
     ("alloc",), ("ssh",), ("results",), ("teardown",), ("cluster", "delete"), ("cluster", "fleet", "stop"),
     ("sandbox", "down"), ("init",), ("network", "create"), ("network", "delete"), ("parallel", "import"),
     ("study", "run"), ("study", "report"),

@@ -136,3 +136,76 @@ def test_what_is_held_stays_held_and_what_is_cancelled_is_not_fetched(cluster: T
     assert run_of(cluster, "kept")["state"] == "held"
     cluster("cancel", "kept")
     assert json.loads(cluster.shared("/fsx/trnctl/runs/kept/ended/prepare.json").read_text())["exit_code"] == 0
+
+
+# ------------------------------------------------------------------------------------------------- one's own code
+
+
+OWN = """\
+name: mine
+title: Code of my own
+workdir: code
+script: train.py
+ranks_per_node: {trn1.32xlarge: 32}
+batch: {global: 64, micro: 1, accumulation: 1, sequence: 1}
+nodes: 2
+steps: 1
+arguments: {steps: "{steps}"}
+compile: none
+log: {step: 'step (?P<step>[0-9]+)', unit: words}
+checkpoint: {pattern: "*.none"}
+"""
+
+
+def own_code(folder: Path) -> Path:
+    """A recipe beside its code, of which .gitignore leaves something out."""
+    (folder / "code/pkg").mkdir(parents=True)
+    (folder / "code/train.py").write_text("import pkg\nprint('step 1', pkg.word, flush=True)\n")
+    (folder / "code/pkg/__init__.py").write_text("word = 'first'\n")
+    (folder / "code/.gitignore").write_text("*.log\n")
+    (folder / "code/notes.log").write_text("not for the cluster")
+    path = folder / "mine.yaml"
+    path.write_text(OWN)
+    return path
+
+
+def test_ones_own_code_runs_as_it_was_when_it_was_submitted(cluster: Trnctl, tmp_path: Path) -> None:
+    recipe = own_code(tmp_path)
+    ended = cluster("submit", str(recipe), "-N", "2", "--name", "own1", "-f", timeout=120)
+    assert "step 1 first" in ended.out
+    assert "3 files as they are now, copied" in ended.talk
+    waiting = cluster("submit", str(recipe), "-N", "2", "--name", "own2", "--hold")
+    assert "there already" in waiting.talk
+    (tmp_path / "code/pkg/__init__.py").write_text("word = 'second'\n")
+    assert "step 1 second" in cluster("submit", str(recipe), "-N", "2", "--name", "own3", "-f", timeout=120).out
+    job = cluster.slurm("squeue", "-h", "-o", "%i").split()[0]
+    cluster.slurm("scontrol", "release", job)
+    assert "step 1 first" in cluster("logs", "own2", "-f", timeout=120).out
+    states = sorted(path.name for path in cluster.shared("/fsx/trnctl/src").glob("mine-*"))
+    assert len(states) == 2
+    assert not list(cluster.shared("/fsx/trnctl/src").rglob("*.log"))
+
+
+def test_sync_and_cp_bring_files_up_and_down(cluster: Trnctl, tmp_path: Path) -> None:
+    recipe = str(own_code(tmp_path))
+    here = Trnctl(cluster.folder, cluster.config, where=tmp_path)
+    plan = here.json("sync", recipe, "--dry-run")
+    assert sorted(plan["copied"]) == [".gitignore", "pkg/__init__.py", "train.py"]
+    assert not cluster.shared("/fsx/trnctl/code/mine").exists()
+    assert here.json("sync", recipe)["copied"]
+    assert here.json("sync", recipe)["copied"] == []
+    (tmp_path / "code/train.py").unlink()
+    assert here.json("sync", "code")["removed"] == []  # another folder there: it is called after this one
+    assert here.json("sync", recipe)["removed"] == []
+    assert here.json("sync", recipe, "--delete")["removed"] == ["train.py"]
+    assert not cluster.shared("/fsx/trnctl/code/mine/train.py").exists()
+    (tmp_path / "data.bin").write_text("data")
+    assert here.json("cp", "data.bin", "head:/fsx/data.bin")["copied"] == ["data.bin"]
+    assert cluster.shared("/fsx/data.bin").read_text() == "data"
+    here("cp", "first:results.json", "copy.json")
+    assert json.loads((tmp_path / "copy.json").read_text())["run"] == "first"
+    assert "results.json" in here.json("sync", "--results", "first")["copied"]
+    assert not list((tmp_path / "first").glob("checkpoints"))
+    assert "no such file" in here("cp", "first:nothing", ".", code=8).talk
+    assert "must be on the cluster" in here("cp", "a", "b", code=2).talk
+    assert "comes from" in here("sync", "bert-large", code=2).talk

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.fakes.account import InMemoryCloud, InMemoryProvisioner
 from tests.fakes.cache import InMemoryCache
 from tests.fakes.clock import HandWoundClock
 from tests.fakes.evidence import InMemoryEvidence
 from tests.fakes.export import InMemoryExport
+from tests.fakes.files import FolderFiles
 from tests.fakes.health import InMemoryHealth
 from tests.fakes.holdings import InMemoryAccount
 from tests.fakes.monitor import InMemoryMonitor
@@ -19,6 +21,7 @@ from trnctl.ports import (
     Allocator,
     CompileCache,
     HeadEvidence,
+    HeadFiles,
     Instance,
     JobQueue,
     LoadMonitor,
@@ -41,6 +44,7 @@ class InMemoryHead:
     allocator_behind: Allocator
     health_behind: NodeHealth
     export_behind: RunExport
+    files_behind: HeadFiles
     asked: list[Instance] = field(default_factory=list)
 
     def shell(self, head: Instance) -> Shell:
@@ -62,6 +66,11 @@ class InMemoryHead:
         """The copies that it makes."""
         self.asked.append(head)
         return self.export_behind
+
+    def files(self, head: Instance) -> HeadFiles:
+        """What lies on it."""
+        self.asked.append(head)
+        return self.files_behind
 
     def evidence(self, head: Instance) -> HeadEvidence:
         """What it has written down."""
@@ -100,7 +109,7 @@ class InMemoryAllocator:
 class World:
     """All doors at once, over one clock; `services` bundles them."""
 
-    def __init__(self, *, mount_prefix: str = "", notice: str = "") -> None:
+    def __init__(self, *, mount_prefix: str = "", notice: str = "", files: Path | None = None) -> None:
         self.clock = HandWoundClock()
         self.cloud = InMemoryCloud(self.clock)
         self.account = InMemoryAccount(self.cloud)
@@ -114,6 +123,7 @@ class World:
         self.allocator = InMemoryAllocator()
         self.health = InMemoryHealth()
         self.export = InMemoryExport()
+        self.files = FolderFiles(files or Path("/nonexistent"))
         self.head = InMemoryHead(
             self.queue,
             self.head_shell,
@@ -123,6 +133,7 @@ class World:
             self.allocator,
             self.health,
             self.export,
+            self.files,
         )
         self._mount_prefix, self._notice = mount_prefix, notice
 

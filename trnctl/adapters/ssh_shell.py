@@ -100,52 +100,58 @@ class SshShell:
             raise _no_ssh(error) from error
 
     def _command(self, flags: Sequence[str], argv: Sequence[str]) -> list[str]:
-        options = self._options
-        words = ["ssh", *flags]
-        if options.config_file:
-            words += ["-F", options.config_file]
-        if options.user:
-            words += ["-l", options.user]
-        if options.port:
-            words += ["-p", str(options.port)]
-        if options.identity:
-            words += ["-i", options.identity, "-o", "IdentitiesOnly=yes"]
-        for name, value in self._settings():
-            words += ["-o", f"{name}={value}"]
         # The remote side hands one string to the user's shell: every word is quoted for it.
+        words = ssh_words(self._destination, self._options, flags)
         return [*words, "--", self._destination, *([shlex.join(argv)] if argv else [])]
 
-    def _settings(self) -> Iterator[tuple[str, str]]:
-        options = self._options
-        yield "BatchMode", "yes"  # never ask: a question on a pipe is a hang
-        yield "ConnectTimeout", str(options.connect_timeout)
-        yield "ServerAliveInterval", "5"  # a dead host is noticed after 15 s, also by the shared connection
-        yield "ServerAliveCountMax", "3"
-        yield "Compression", "yes"  # log tails and JSON shrink well
-        if options.known_hosts:
-            yield "UserKnownHostsFile", _quoted(options.known_hosts)
-        if options.host_key_alias:
-            yield "HostKeyAlias", options.host_key_alias
-        if not options.config_file:
-            yield "StrictHostKeyChecking", "accept-new" if options.accept_new else "yes"
-        if options.proxy_command:
-            yield "ProxyCommand", options.proxy_command
-        socket = self._control_socket()
-        if socket:
-            yield "ControlMaster", "auto"
-            yield "ControlPath", _quoted(socket)
-            yield "ControlPersist", str(options.keep_open)
-        else:
-            yield "ControlMaster", "no"
 
-    def _control_socket(self) -> str | None:
-        """Where connections to this destination meet; None when there is no safe and short place for it."""
-        folder = self._options.control_folder or _control_folder()
-        if folder is None:
-            return None
-        key = repr((self._destination, self._options))
-        path = str(Path(folder) / hashlib.sha256(key.encode()).hexdigest()[:16])
-        return path if len(os.fsencode(path)) <= _SOCKET_LIMIT and _is_private(folder) else None
+def ssh_words(destination: str, options: SshOptions, flags: Sequence[str]) -> list[str]:
+    """ssh and all its options for a destination, which itself does not stand among them: rsync adds it."""
+    words = ["ssh", *flags]
+    if options.config_file:
+        words += ["-F", options.config_file]
+    if options.user:
+        words += ["-l", options.user]
+    if options.port:
+        words += ["-p", str(options.port)]
+    if options.identity:
+        words += ["-i", options.identity, "-o", "IdentitiesOnly=yes"]
+    for name, value in _settings(destination, options):
+        words += ["-o", f"{name}={value}"]
+    return words
+
+
+def _settings(destination: str, options: SshOptions) -> Iterator[tuple[str, str]]:
+    yield "BatchMode", "yes"  # never ask: a question on a pipe is a hang
+    yield "ConnectTimeout", str(options.connect_timeout)
+    yield "ServerAliveInterval", "5"  # a dead host is noticed after 15 s, also by the shared connection
+    yield "ServerAliveCountMax", "3"
+    yield "Compression", "yes"  # log tails and JSON shrink well
+    if options.known_hosts:
+        yield "UserKnownHostsFile", _quoted(options.known_hosts)
+    if options.host_key_alias:
+        yield "HostKeyAlias", options.host_key_alias
+    if not options.config_file:
+        yield "StrictHostKeyChecking", "accept-new" if options.accept_new else "yes"
+    if options.proxy_command:
+        yield "ProxyCommand", options.proxy_command
+    socket = _control_socket(destination, options)
+    if socket:
+        yield "ControlMaster", "auto"
+        yield "ControlPath", _quoted(socket)
+        yield "ControlPersist", str(options.keep_open)
+    else:
+        yield "ControlMaster", "no"
+
+
+def _control_socket(destination: str, options: SshOptions) -> str | None:
+    """Where connections to this destination meet; None when there is no safe and short place for it."""
+    folder = options.control_folder or _control_folder()
+    if folder is None:
+        return None
+    key = repr((destination, options))
+    path = str(Path(folder) / hashlib.sha256(key.encode()).hexdigest()[:16])
+    return path if len(os.fsencode(path)) <= _SOCKET_LIMIT and _is_private(folder) else None
 
 
 def _quoted(path: str) -> str:

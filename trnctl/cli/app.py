@@ -22,6 +22,7 @@ from trnctl.cli import (
     status,
     study,
     submit,
+    sync,
     teardown,
     top,
     why,
@@ -47,7 +48,7 @@ app.add_typer(cache.app, name="cache")
 app.add_typer(parallel.app, name="parallel")
 app.add_typer(study.app, name="study")
 app.add_typer(sandbox.app, name="sandbox")
-for module in (init, doctor, plan, run_local, submit, status, health, why, logs, top, alloc, cost, teardown):
+for module in (init, doctor, plan, run_local, submit, sync, status, health, why, logs, top, alloc, cost, teardown):
     module.register(app)
 
 

@@ -120,6 +120,11 @@ def read_workload(name: str, file: ClusterFile | None) -> WorkloadSpec:
     return load_workload(found.text, found.path)
 
 
+def recipe_path(name: str, file: ClusterFile | None) -> str:
+    """The file that a recipe is read from."""
+    return read_workload_text(name, file).path
+
+
 def read_workload_text(name: str, file: ClusterFile | None) -> RecipeText:
     """The text of a recipe, as `read_workload` finds it."""
     from trnctl.render import templates

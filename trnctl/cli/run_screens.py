@@ -16,6 +16,7 @@ from trnctl.cli.words import duration, money, plural
 from trnctl.errors import Interrupted, RunFailed
 
 if TYPE_CHECKING:
+    from trnctl.actions.code import Brought
     from trnctl.actions.runs import OpenCluster
     from trnctl.actions.submit import SubmitPlan
     from trnctl.ports import File, FollowEvent, Lock, Resumed, RunOver, Stage, Submitted
@@ -133,6 +134,12 @@ def commands(plan: SubmitPlan) -> list[str]:
 def _time_words(hours: float) -> str:
     """`5.2 h`; minutes and seconds where an hour is too coarse."""
     return f"{hours:,.1f} h" if hours >= 1 else duration(hours * 3600)
+
+
+def code_brought(screen: Screen, done: Brought) -> None:
+    """Which state of the user's own code the run will have."""
+    how = "copied" if done.fresh else "there already"
+    screen.field("code", f"{plural(done.files, 'file')} as they are now, {how}: {done.path}")
 
 
 def submitted(screen: Screen, plan: SubmitPlan, answer: Submitted, *, follow: bool) -> None:

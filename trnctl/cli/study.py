@@ -59,7 +59,7 @@ def run(
     from trnctl.cli import study_screens as screens
     from trnctl.cli.cost_screens import own_prices
     from trnctl.cli.output import Screen
-    from trnctl.cli.planning import prepare_study
+    from trnctl.cli.planning import bring, prepare_study
     from trnctl.specs.prices import Prices
 
     session: Session = context.obj
@@ -75,12 +75,13 @@ def run(
         check=check,
     )
     word = one_of("--scaling", scaling, _SCALINGS)
-    plan, opened, spec = prepare_study(session, workload, wishes, scaling=word, nodes=_counts(nodes), name=name)
+    plan, opened, spec, code = prepare_study(session, workload, wishes, scaling=word, nodes=_counts(nodes), name=name)
     screen, slurm = Screen(session), opened.queue()
     plan = actions.take_up(plan, actions.look(plan, slurm, opened.runs_folder))
     screens.plan(screen, plan, opened.services.notice)
     if plan.due:
         screen.confirm(screens.question(plan), yes=yes)
+        bring(code, opened)
     screens.submitted(screen, plan, actions.submit_due(plan, slurm, opened.runs_folder), follow=follow)
     if not wait:
         screens.left_alone(screen, plan, actions.look(plan, slurm, opened.runs_folder))

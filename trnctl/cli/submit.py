@@ -131,6 +131,8 @@ def _carry_out(screen: "Screen", ready: "Ready", *, follow: bool) -> None:
 
     screens.submit_plan(screen, ready.plan, ready.opened.services.notice)
     opened, run, slurm = ready.opened, ready.plan.run, ready.opened.queue()
+    if ready.code is not None:
+        screens.code_brought(screen, ready.code.bring(opened))
     screens.submitted(screen, ready.plan, send(ready.plan, slurm), follow=follow)
     if follow:
         screens.follow_run(screen, run, slurm.follow(run, opened.runs_folder), opened=opened)

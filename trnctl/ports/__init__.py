@@ -21,6 +21,7 @@ from trnctl.ports.cache import CacheEntry, CachePicture, CacheWish, Compile, Com
 from trnctl.ports.cloud import Cloud, FileSystem, Fleet, Instance, Observed, Phase, Resource, Stack, StoredObject
 from trnctl.ports.evidence import Gathered, HeadEvidence, SavedText
 from trnctl.ports.export import Exported, ExportStep, RunExport
+from trnctl.ports.files import HeadFiles, Transfer, Transferred
 from trnctl.ports.health import CheckProgress, Drained, HealthCheck, HealthReport, Link, NodeFinding, NodeHealth
 from trnctl.ports.ledger import FleetLedger
 from trnctl.ports.monitor import JobLoad, LoadMonitor, LoadPicture, NodeLoad
@@ -77,6 +78,7 @@ __all__ = [
     "Gathered",
     "HeadDoor",
     "HeadEvidence",
+    "HeadFiles",
     "HealthCheck",
     "HealthReport",
     "Identity",
@@ -120,6 +122,8 @@ __all__ = [
     "Submission",
     "Submitted",
     "Subnet",
+    "Transfer",
+    "Transferred",
     "Unlocked",
     "Vpc",
     "WayOut",

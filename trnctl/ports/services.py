@@ -12,6 +12,7 @@ from trnctl.ports.cache import CompileCache
 from trnctl.ports.cloud import Cloud, Instance
 from trnctl.ports.evidence import HeadEvidence
 from trnctl.ports.export import RunExport
+from trnctl.ports.files import HeadFiles
 from trnctl.ports.health import NodeHealth
 from trnctl.ports.monitor import LoadMonitor
 from trnctl.ports.provisioner import Provisioner
@@ -57,6 +58,9 @@ class HeadDoor(Protocol):
 
     def queue(self, head: Instance) -> JobQueue:
         """The Slurm that runs there."""
+
+    def files(self, head: Instance) -> HeadFiles:
+        """Copies between this machine and that head node."""
 
     def cache(self, head: Instance) -> CompileCache:
         """The compile caches that lie on its shared storage."""

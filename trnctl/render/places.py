@@ -14,6 +14,11 @@ def code_folder(mount: str, source: Source) -> str:
     return str(PurePosixPath(mount) / "trnctl/src" / f"{name}-{source.commit[:12]}" / source.path)
 
 
+def live_code_folder(mount: str, name: str) -> str:
+    """Where `sync` keeps a copy of a user's code that follows it; a run never uses it, but a state of its own."""
+    return f"{mount}/trnctl/code/{name}"
+
+
 def data_folder(mount: str) -> str:
     """Where prepared data sets lie on shared storage: what `{data}` stands for in a recipe."""
     return f"{mount}/trnctl/data"

@@ -23,14 +23,14 @@ TOOLS = {
     "dmesg": "dmesg",
     "dpkg-query": "dpkg_query",
     "modinfo": "modinfo",
-    "git": "git",
 }
+_PROGRAMS = {**TOOLS, "git": "git"}  # git is the real one, but for the commits that the shipped recipes pin
 
 
 def install(bin: Path, cluster_dir: Path) -> None:  # noqa: A002  the folder is called bin
     """Write a wrapper for each emulated tool into `bin`; they obey `cluster_dir`/emulation.json."""
     bin.mkdir(parents=True, exist_ok=True)
-    for tool, module in TOOLS.items():
+    for tool, module in _PROGRAMS.items():
         wrapper = bin / tool
         wrapper.write_text(
             f"#!/bin/sh\n# {tool}, {NOTICE}.\n"

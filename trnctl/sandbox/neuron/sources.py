@@ -12,6 +12,7 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from trnctl.render.templates import names, read
@@ -29,10 +30,11 @@ _SHARDS = 1024  # as many as the recipe of the public tutorial makes
 _SHARD_NAME = "wikicorpus_en_training_{}.hdf5"
 
 
-def recipes() -> list[WorkloadSpec]:
+@cache
+def recipes() -> tuple[WorkloadSpec, ...]:
     """The shipped recipes whose code lies in a repository."""
     loaded = [load_workload(read(name), name) for name in names("workloads/")]
-    return [recipe for recipe in loaded if recipe.source.repository]
+    return tuple(recipe for recipe in loaded if recipe.source.repository)
 
 
 def _script_text(script: str) -> str:
