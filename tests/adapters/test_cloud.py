@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 import uuid
 from datetime import UTC, datetime
 from http.client import HTTPConnection
@@ -18,7 +19,7 @@ from trnctl.adapters import aws_records as records
 from trnctl.adapters.aws import BotoCloud
 from trnctl.adapters.aws_errors import cloud_error, known_refusal
 from trnctl.errors import CloudError
-from trnctl.ports import Cloud, FileSystem, Instance, Resource
+from trnctl.ports import Cloud, FileSystem, Instance, Resource, SavedText
 
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_EC2_METADATA_DISABLED": "true"}
 REGION = "us-west-2"
@@ -53,6 +54,11 @@ class MemoryBench:
     def removes_stack(self, name: str) -> None:
         """As the contract says."""
         self._memory.vanish(name)
+
+    def has_sent(self, name: str, source: str, line: str) -> None:
+        """As the contract says."""
+        self._memory.logs[name] = [SavedText(source, "a stream", f"{line}\n")]
+        self._memory.sent_at[name] = datetime.now(UTC)
 
     def has_bucket(self, name: str) -> None:
         """As the contract says."""
@@ -116,6 +122,18 @@ class MotoBench:
         self.client("cloudformation").delete_stack(StackName=name)
         ids = [instance.id for instance in self.cloud.observe(name).instances]
         self.client("ec2").terminate_instances(InstanceIds=ids)
+
+    def has_sent(self, name: str, source: str, line: str) -> None:
+        """In a group as ParallelCluster names it, beside an older one."""
+        logs = self.client("logs")
+        for created in ("202601010900", "202610010900"):
+            group = {"logGroupName": f"/aws/parallelcluster/{name}-{created}"}
+            logs.create_log_group(**group)
+            stream = {**group, "logStreamName": f"ip-10-0-0-12.i-0aa11bb22cc33dd44.{source}-output"}
+            logs.create_log_stream(**stream)
+            said = line if created == "202610010900" else "of the older cluster"
+            logs.put_log_events(**stream, logEvents=[{"timestamp": int(time.time() * 1000), "message": said}])
+            time.sleep(0.002)  # the groups' times of creation are told apart by the millisecond
 
     def has_bucket(self, name: str, region: str = REGION) -> None:
         """In S3."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 import pytest
@@ -26,6 +27,9 @@ class CloudBench(Protocol):
 
     def removes_stack(self, name: str) -> None:
         """The stack is deleted; its instances are terminated."""
+
+    def has_sent(self, name: str, source: str, line: str) -> None:
+        """The head node of the cluster has sent a line of its log of that kind just now."""
 
     def has_bucket(self, name: str) -> None:
         """An empty bucket in the account's region."""
@@ -176,3 +180,14 @@ class CloudContract:
 
     def test_looked_for_is_words(self, bench: CloudBench) -> None:
         assert "instances" in bench.cloud.looked_for()
+
+    def test_logs_outlive_their_nodes(self, bench: CloudBench) -> None:
+        assert bench.cloud.sent_logs("demo") == []
+        bench.has_cluster("demo")
+        bench.has_sent("demo", "cloud-init", "E: Could not get lock /var/lib/dpkg/lock-frontend.")
+        bench.removes_stack("demo")
+        (text,) = bench.cloud.sent_logs("demo")
+        assert (text.source, text.text) == ("cloud-init", "E: Could not get lock /var/lib/dpkg/lock-frontend.\n")
+        assert bench.cloud.sent_logs("dem") == []
+        later = datetime.now(UTC) + timedelta(hours=1)
+        assert bench.cloud.sent_logs("demo", (), later) == []

@@ -18,6 +18,7 @@ from trnctl.ports import (
     Observed,
     Phase,
     Resource,
+    SavedText,
     Stack,
     StackEvent,
     StoredObject,
@@ -64,6 +65,10 @@ class InMemoryCloud:
         self._resources: dict[str, list[Resource]] = {}
         self._history: dict[str, list[StackEvent]] = {}
         self.buckets: dict[str, dict[str, str]] = {}
+        self.logs: dict[str, list[SavedText]] = {}
+        self.sent_at: dict[str, datetime] = {}
+        self.consoles: dict[str, str] = {}
+        self.silent: CloudError | None = None  # what CloudWatch refuses with
 
     # what tests say
 
@@ -119,6 +124,21 @@ class InMemoryCloud:
         """Everything that happened to the newest stack of that name."""
         self._guard()
         return list(self._history.get(cluster, []))
+
+    def sent_logs(self, cluster: str, instances: Iterable[str] = (), since: datetime | None = None) -> list[SavedText]:
+        """What the test says that the cluster's nodes have sent, and the consoles that it has put into `consoles`."""
+        self._guard()
+        if self.silent is not None:
+            raise self.silent
+        shown = [
+            SavedText("compute-console", f"console of {one}", self.consoles[one])
+            for one in instances
+            if one in self.consoles
+        ]
+        sent = self.logs.get(cluster, [])
+        if since and (at := self.sent_at.get(cluster)) and at < since:
+            sent = []
+        return [*sent, *shown]
 
     def template(self, cluster: str) -> Mapping[str, object] | None:
         """The template that the test has set in `templates`, else one with a head node only."""

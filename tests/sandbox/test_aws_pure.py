@@ -110,8 +110,8 @@ def test_capacity_is_what_is_left_beside_the_living(living: int, granted: int) -
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({}, "one of api, resource, boot, launch"),
-        ({"kind": "weather"}, "one of api, resource, boot, launch"),
+        ({}, "one of api, resource, boot, slow, launch"),
+        ({"kind": "weather"}, "one of api, resource, boot, slow, launch"),
         ({"kind": "boot", "clusters": "x"}, "has no clusters; it has cluster, reason, times"),
     ],
 )

@@ -10,9 +10,9 @@ import pytest
 from tests.fakes import World
 from trnctl.actions.create import create, plan_create
 from trnctl.actions.runs import OpenCluster
-from trnctl.actions.why import explain_run, near_codes, why_cluster, why_code, why_run
+from trnctl.actions.why import explain_failure, explain_run, near_codes, why_cluster, why_code, why_run
 from trnctl.codes import CODES
-from trnctl.errors import NotFoundError, RunFailed, ToolError
+from trnctl.errors import CloudError, NotFoundError, RunFailed, ToolError
 from trnctl.ports import SavedText
 from trnctl.specs.cluster import ClusterSpec
 from trnctl.specs.loading import load_cluster_file
@@ -151,3 +151,52 @@ def test_a_signatures_code_says_how_it_is_recognised() -> None:
     assert explanation.signature is not None
     assert "UnkillableStepTimeout" in explanation.remedy
     assert "?" not in explanation.meaning
+
+
+LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 2201 (unattended-upgr)\n"
+
+
+def test_what_a_head_node_has_sent_is_read_when_it_cannot_be_asked(world: World, spec: ClusterSpec) -> None:
+    world.evidence.broken = ToolError("ssh broke", remedy="Try again.")
+    world.cloud.logs["ultra1"] = [SavedText("cloud-init", "CloudWatch ip-10-0-0-12.i-0aa.cloud-init-output", LOCKED)]
+    answer = why_cluster(opened(world), spec)
+    assert [one.code for one in answer.diagnosis.findings] == ["apt-lock"]
+    assert answer.notes[0] == "the head node could not be asked: ssh broke"
+    assert "what has reached CloudWatch was read: CloudWatch ip-10-0-0-12" in answer.notes[1]
+
+
+def test_a_head_node_that_answers_is_believed_and_cloudwatch_not_asked(world: World, spec: ClusterSpec) -> None:
+    world.cloud.logs["ultra1"] = [SavedText("cloud-init", "CloudWatch x", LOCKED)]
+    assert codes(world, spec) == []
+
+
+def test_the_console_is_read_too(world: World) -> None:
+    world.evidence.broken = ToolError("ssh broke", remedy="Try again.")
+    head = world.cloud.observe("ultra1").head
+    assert head is not None
+    world.cloud.consoles[head.id] = LOCKED
+    assert codes(world) == ["apt-lock"]
+
+
+def test_what_cloudwatch_refuses_hides_nothing(world: World) -> None:
+    world.cloud.happens("ultra1", "ultra1", "AWS::CloudFormation::Stack", "CREATE_IN_PROGRESS")
+    world.cloud.happens(
+        "ultra1", "HeadNodeEIP", "AWS::EC2::EIP", "CREATE_FAILED", "The maximum number of addresses has been reached."
+    )
+    world.cloud.silent = CloudError("logs:DescribeLogGroups is denied", remedy="Allow it.")
+    error = explain_failure("ultra1", "created", world.services())
+    assert error is not None
+    assert error.findings[0].code == "eip-limit"
+
+
+def test_a_failed_creation_is_explained_by_what_its_node_had_sent(world: World) -> None:
+    timed_out = "WaitCondition timed out. Received 0 conditions when expecting 1"
+    world.cloud.happens("ultra1", "ultra1", "AWS::CloudFormation::Stack", "CREATE_IN_PROGRESS")
+    world.cloud.happens(
+        "ultra1", "HeadNodeWaitCondition1", "AWS::CloudFormation::WaitCondition", "CREATE_FAILED", timed_out
+    )
+    world.cloud.logs["ultra1"] = [SavedText("cloud-init", "CloudWatch x.cloud-init-output", LOCKED)]
+    error = explain_failure("ultra1", "created", world.services())
+    assert error is not None
+    assert error.findings[0].code == "apt-lock"
+    assert "could not be created: apt could not be used" in error.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import cache
 
@@ -59,8 +59,12 @@ def why_cluster(opened: OpenCluster, spec: ClusterSpec | None) -> Answer:
             remedy="trnctl cluster list shows what exists; trnctl why FILE reads a saved log",
         )
     gathered, notes = _ask_head(opened, seen)
+    recent = opened.services.clock.now() - _RECENT
+    if notes:
+        gathered, more = _ask_cloud_watch(opened.cluster, opened.services, seen, recent)
+        notes = (*notes, *more)
     saved = [*_of_stack(opened.cluster, seen, events), *_of_fleet(seen), *_of_head(gathered)]
-    since = f"{opened.services.clock.now() - _RECENT:%Y-%m-%dT%H:%M:%S}"
+    since = f"{recent:%Y-%m-%dT%H:%M:%S}"
     return Answer("cluster", opened.cluster, _judged(saved, _facts(opened.services, spec, seen), since), notes)
 
 
@@ -86,7 +90,8 @@ def explain_failure(name: str, verb: str, services: Services, spec: ClusterSpec 
     """
     try:
         seen, events = services.cloud.observe(name), services.cloud.stack_events(name)
-        saved = [*_of_stack(name, replace(seen, stack=None), events), *_of_fleet(seen)]
+        sent, _ = _ask_cloud_watch(name, services, seen, _newest(name, events)[0].at if events else None)
+        saved = [*_of_stack(name, replace(seen, stack=None), events), *_of_fleet(seen), *_of_head(sent)]
         findings = _judged(saved, _facts(services, spec, seen)).findings
     except TrnctlError:
         return None
@@ -183,20 +188,38 @@ def _ask_head(opened: OpenCluster, seen: Observed) -> tuple[Gathered, tuple[str,
         return nothing, (f"the head node could not be asked: {error.message}",)
 
 
+def _ask_cloud_watch(
+    cluster: str, services: Services, seen: Observed, since: datetime | None
+) -> tuple[Gathered, tuple[str, ...]]:
+    """What has reached CloudWatch, and EC2's console of the head node, with a note of what that was."""
+    try:
+        sent = tuple(services.cloud.sent_logs(cluster, [seen.head.id] if seen.head else [], since))
+    except CloudError as error:
+        return Gathered("", ()), (f"CloudWatch could not be asked: {error.message}",)
+    if not sent:
+        return Gathered("", ()), ("nothing of it has reached CloudWatch",)
+    return Gathered("", sent), (f"what has reached CloudWatch was read: {', '.join(one.name for one in sent)}",)
+
+
 def _of_stack(cluster: str, seen: Observed, events: Iterable[StackEvent]) -> Iterator[Saved]:
     """The events of the newest operation on a stack; none when it ended well, since old failures are over."""
     if seen.stack is not None and seen.stack.phase == "running":
         return
+    lines = (
+        f"{event.at:%Y-%m-%dT%H:%M:%S} {event.status} {event.resource_type} {event.logical_id}: {event.reason}\n"
+        for event in _newest(cluster, events)
+    )
+    yield Origin("stack-event", "stack events"), [line.encode() for line in lines]
+
+
+def _newest(cluster: str, events: Iterable[StackEvent]) -> list[StackEvent]:
+    """The events of the newest creation or update, with those of a deletion behind it."""
     newest: list[StackEvent] = []
     for event in events:
         if event.logical_id == cluster and event.status in _STARTS and event.status != "DELETE_IN_PROGRESS":
             newest = []
         newest.append(event)
-    lines = (
-        f"{event.at:%Y-%m-%dT%H:%M:%S} {event.status} {event.resource_type} {event.logical_id}: {event.reason}\n"
-        for event in newest
-    )
-    yield Origin("stack-event", "stack events"), [line.encode() for line in lines]
+    return newest
 
 
 def _of_fleet(seen: Observed) -> Iterator[Saved]:

@@ -11,10 +11,22 @@ from trnctl.adapters import aws_records as records
 from trnctl.adapters.aws_calls import NoSuchThing
 from trnctl.adapters.aws_clients import Clients
 from trnctl.adapters.aws_leftovers import LOOKS, Look
+from trnctl.adapters.aws_logs import sent_logs
 from trnctl.adapters.aws_objects import delete_objects, get_objects, list_objects, put_objects
 from trnctl.adapters.clock import SystemClock
 from trnctl.errors import CloudError
-from trnctl.ports import Clock, FileSystem, Fleet, Instance, Observed, Resource, Stack, StackEvent, StoredObject
+from trnctl.ports import (
+    Clock,
+    FileSystem,
+    Fleet,
+    Instance,
+    Observed,
+    Resource,
+    SavedText,
+    Stack,
+    StackEvent,
+    StoredObject,
+)
 
 _CLUSTER_FILTER = f"tag:{records.CLUSTER_TAG}"
 _LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
@@ -73,6 +85,10 @@ class BotoCloud:
                 continue
             return [records.event_of(item) for item in reversed(found)]
         return []
+
+    def sent_logs(self, cluster: str, instances: Iterable[str] = (), since: datetime | None = None) -> list[SavedText]:
+        """What reached CloudWatch and the consoles; see `ports.Cloud.sent_logs`."""
+        return sent_logs(self.clients, cluster, list(instances), since)
 
     def template(self, cluster: str) -> Mapping[str, object] | None:
         """The stack's template; see `ports.Cloud.template`."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
+from trnctl.ports.evidence import SavedText
 from trnctl.ports.provisioner import StackEvent
 
 Phase = Literal["creating", "running", "create-failed", "updating", "update-failed", "deleting", "delete-failed"]
@@ -109,6 +110,11 @@ class Cloud(Protocol):
 
     def stack_events(self, cluster: str) -> list[StackEvent]:
         """Stack events of the newest stack of that name (also just after its deletion), oldest first, [] when none."""
+
+    def sent_logs(self, cluster: str, instances: Iterable[str] = (), since: datetime | None = None) -> list[SavedText]:
+        """The ends of the logs that the nodes of the newest cluster of that name have sent to CloudWatch (`since` then
+        only), also when the cluster is gone, and the consoles of instances as EC2 keeps them; what may not be read is
+        left out. One call for each text and two more, side by side: sixteen texts at most, and the consoles."""
 
     def template(self, cluster: str) -> Mapping[str, object] | None:
         """The CloudFormation template of a cluster's stack (its `Resources` by logical id); None when there is none."""

@@ -95,7 +95,7 @@ def _ec2(names: _Names) -> Iterator[Statement]:
             "ModifyNetworkInterfaceAttribute DeleteNetworkInterface CreatePlacementGroup DeletePlacementGroup",
             "CreateSecurityGroup DeleteSecurityGroup AuthorizeSecurityGroupIngress AuthorizeSecurityGroupEgress",
             "RevokeSecurityGroupIngress RevokeSecurityGroupEgress CreateVolume ModifyVolume ModifyVolumeAttribute",
-            "DeleteVolume CreateSnapshot",
+            "DeleteVolume CreateSnapshot GetConsoleOutput",
         ),
         when=names.here,
     )
