@@ -34,7 +34,7 @@ from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.fingerprint import FLAGS, Fingerprint, fingerprint, retrying
 from trnctl.plan.layout import Layout
 from trnctl.ports import File, Stage
-from trnctl.render import templates
+from trnctl.render.beside import beside
 from trnctl.render.engine import render
 from trnctl.render.health import check_files, expected, scripts
 from trnctl.render.places import code_folder, environment_of
@@ -114,27 +114,16 @@ def documents(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tu
         source=code_of(workload, request),
     )
     stages = stages_of(workload, request)
-    scripts = [
+    jobs = [
         File(f"{stage}.sbatch", _script(stage, workload, layout, request, filled), executable=True) for stage in stages
     ]
-    gate = [File("gate.py", templates.read("job/gate.py"))] if "compile" in stages else []
-    knows_cache = [File("cache.py", templates.read("node/cache.py"))] if workload.compile != "none" else []
-    mirror = [File("mirror.py", templates.read("job/mirror.py"))] if request.mirror else []
-    in_s3 = place_of_cache(workload, request).url.startswith("s3://")
-    speaks_s3 = [File("s3.py", templates.read("node/s3.py"))] if mirror or in_s3 else []
-    speaks_s3 += [File("objects.py", templates.read("node/objects.py"))] if in_s3 else []
+    cache_url = place_of_cache(workload, request).url if workload.compile != "none" else ""
     return (
         _manifest_file(workload, layout, request),
-        *scripts,
-        *gate,
-        *knows_cache,
-        *mirror,
-        *speaks_s3,
+        *jobs,
+        *beside(stages, cache_url=cache_url, mirror=request.mirror, notify=request.notify),
         *travelling(workload, layout, request.instance_type),
-        *_notification(request),
-        File("blame.py", templates.read("job/blame.py")),
         *(_checks(stages, request) if request.check else ()),
-        File("results.py", templates.read("job/results.py")),
     )
 
 
@@ -145,14 +134,6 @@ def _checks(stages: Iterable[Stage], request: JobRequest) -> Iterator[File]:
         disks = ["/", "/tmp", request.mount]  # noqa: S108  only looked at
         expect = expected(request.instance_type, disks, sdk=request.sdk, efa=request.efa, collectives=stage == "train")
         yield from check_files(expect, f"health/{stage}")
-
-
-def _notification(request: JobRequest) -> tuple[File, ...]:
-    """Who is told of the run's end: the target alone in a file that only its owner can read, and the program."""
-    if not request.notify:
-        return ()
-    target = json.dumps({"target": request.notify}) + "\n"
-    return File("notify.json", target, secret=True), File("notify.py", templates.read("job/notify.py"))
 
 
 def without_compile(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> tuple[File, ...]:
