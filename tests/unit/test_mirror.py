@@ -170,3 +170,6 @@ def test_a_cluster_whose_head_node_is_stopped_cannot_be_copied_from(world: World
     with pytest.raises(RefusedError):
         save(opened(world))
     assert list_runs(opened(world, None), newest=20).runs == ()
+    assert list_runs(opened(world), newest=20).runs == (), "nothing is known, which is no failure"
+    world.cloud.buckets.clear()
+    assert list_runs(opened(world), newest=20).mirror is None

@@ -56,11 +56,11 @@ def list_runs(opened: OpenCluster, *, newest: int) -> RunList:
 
     def ask() -> RunList:
         seen = status(opened, newest=newest)
-        mute = [alert for alert in seen.alerts if alert.code == "head-node-unreachable"]
-        if opened.bucket and (mute or seen.head is None or seen.head.state != "running"):
-            message = mute[0].message if mute else f"{opened.cluster} has no head node that runs"
-            raise ToolError(message, remedy=mute[0].remedy if mute else "wait until trnctl status says that it runs")
-        return RunList(seen.runs, seen.alerts)
+        mute = [alert.message for alert in seen.alerts if alert.code == "head-node-unreachable"]
+        if seen.head is None or seen.head.state != "running":
+            mute.append(f"{opened.cluster} has no head node that runs")
+        found = _tried(lambda: remember(mute[0])) if mute and opened.bucket else None
+        return found or RunList(seen.runs, seen.alerts)
 
     def remember(why: str) -> RunList | None:
         found = read(opened, newest=newest, why=why)
@@ -109,6 +109,14 @@ def all_records(opened: OpenCluster) -> tuple[QueuePicture, Mirror | None]:
     return _from_either(opened, ask, remember)
 
 
+def _tried(question: Callable[[], Answer | None]) -> Answer | None:
+    """The answer; None when the bucket is gone, or closed."""
+    try:
+        return question()
+    except CloudError:
+        return None
+
+
 def _from_either(opened: OpenCluster, ask: Callable[[], Answer], remember: Callable[[str], Answer | None]) -> Answer:
     """What the cluster says, else what its bucket remembers, else the error of the first."""
     try:
@@ -116,10 +124,8 @@ def _from_either(opened: OpenCluster, ask: Callable[[], Answer], remember: Calla
     except (NotFoundError, RefusedError, ToolError) as error:
         if opened.bucket is None:
             raise
-        try:
-            found = remember(error.message)
-        except CloudError as second:  # the bucket is gone as well, or closed: the first error is the one to mend
-            raise error from second
+        why = error.message
+        found = _tried(lambda: remember(why))
         if found is None:
             raise
         return found
