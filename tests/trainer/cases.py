@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Told = Callable[[str], dict[str, Any]]
@@ -15,6 +17,12 @@ BERT = {
     "positions": 16, "tied": True,
 }  # fmt: skip
 FILE = [number % 90 for number in range(400)]  # the tokens of the files that are read
+# A model that Hugging Face's library made, with the scores that it gives.
+RECORDED = Path(__file__).parents[1] / "recorded" / "llama"
+TOKENS = json.loads((RECORDED / "scores.json").read_text())["tokens"]
+OTHERS = {
+    "name": "others", "family": "llama", "layers": 2, "hidden": 16, "heads": 4, "kv_heads": 2, "ffn": 24, "vocab": 24,
+}  # fmt: skip
 STEPS, GLOBAL = 4, 24
 
 
@@ -86,6 +94,7 @@ CASES = [
     same("tensor-2-bert-whole-sequences", layout(BERT, tensor=2, sequence_parallel=False)),
     same("tensor-2-eager-init", layout(LLAMA, tensor=2, deferred_init=False)),
     same("shard-2-kept", layout(LLAMA, shard=2, reshard_after_forward=False)),
+    case("scores-2", layout(OTHERS, tensor=2), operation="scores", weights=str(RECORDED), tokens=TOKENS),
     case("given", layout(LLAMA, tensor=2), "--weights", "{folder}/weights"),
     case("signalled", layout(LLAMA, shard=2), "--checkpoints", "{folder}/signalled", signal_at=2),
     *(case(f"plain-{model['name']}", layout(model), operation="plain") for model in (LLAMA, BERT, ODD)),
@@ -103,6 +112,7 @@ CASES = [
     *(same(f"offload-{horizon}", layout(LLAMA, activation=full(horizon))) for horizon in (1, 2, 3)),
     same("resumed-by-1", layout(LLAMA, accumulation=2), "--resume", "{folder}/saved/step-00000002"),
     same("after-signalled", layout(LLAMA), "--checkpoints", "{folder}/signalled", "--resume", "newest"),
+    case("scores-1", layout(OTHERS), operation="scores", weights=str(RECORDED), tokens=TOKENS),
     case("nothing-to-resume", layout(LLAMA), "--checkpoints", "{folder}/empty", "--resume", "newest"),
     case("unchanged", layout(LLAMA), "--weights", "{folder}/weights", "--export", "{folder}/unchanged", "--steps", "0"),
 ]

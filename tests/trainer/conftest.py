@@ -15,7 +15,7 @@ import pytest
 from tests.trainer.cases import CASES, FILE, Told
 
 WORKER = Path(__file__).with_name("worker.py")
-LONGEST = 300  # seconds, on a machine that has other things to do
+LONGEST = 600  # seconds, on a machine that has other things to do
 
 
 @pytest.fixture(scope="session")

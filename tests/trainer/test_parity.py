@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.cases import CASES, FILE, STEPS, Told
+from tests.trainer.cases import CASES, FILE, RECORDED, STEPS, Told
 
 TOLERANCE = 1e-5
 BY_NAME = {case["name"]: case for case in CASES}
@@ -104,6 +104,13 @@ def test_training_goes_round_in_a_file_that_is_too_short(told: Told) -> None:
     history = told("from-file")["history"]
     assert len(history) == STEPS
     assert history[-1]["loss"] < history[0]["loss"]
+
+
+@pytest.mark.parametrize("name", ["scores-1", "scores-2"])
+def test_weights_of_hugging_face_give_the_scores_of_hugging_face(told: Told, name: str) -> None:
+    expected = json.loads((RECORDED / "scores.json").read_text())["scores"]
+    for ours, theirs in zip(told(name)["scores"], expected, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
 
 
 def weights(folder: Path) -> dict[str, tuple[str, list[int], bytes]]:
