@@ -59,6 +59,31 @@ exec '{ssh}' "$@"
 """
 
 
+LOG_LINE = b"2026-10-01 09:12:01,%03d - [slurm_plugin.clustermgtd:main] - INFO - step %d, node trn1-dy-t32-%d\n"
+LOG_NEEDLE = b"2026-10-01 09:12:02,001 - ERROR - An error occurred (VcpuLimitExceeded) when calling the RunInstances\n"
+FILE_HEAD = """\
+Region: us-west-2
+Image: {Os: ubuntu2404}
+HeadNode:
+  InstanceType: c5.4xlarge
+  Networking: {SubnetId: subnet-0aa11bb22cc33dd41}
+  Ssh: {KeyName: demo-ed25519, AllowedIps: 203.0.113.0/24}
+Scheduling:
+  Scheduler: slurm
+  SlurmQueues:
+"""
+FILE_QUEUE = """\
+  - Name: queue{0}
+    ComputeSettings: {{LocalStorage: {{RootVolume: {{Size: 512}}}}}}
+    ComputeResources:
+    - {{Name: i{0}, InstanceType: trn1.32xlarge, MinCount: 0, MaxCount: 8, Efa: {{Enabled: true}}}}
+    CustomActions: {{OnNodeConfigured: {{Script: "s3://demo-bkt/i.sh", Args: [a, b]}}}}
+    Iam: {{S3Access: [{{BucketName: demo-bkt}}]}}
+    JobExclusiveAllocation: true
+    Networking: {{SubnetIds: [subnet-0aa11bb22cc33dd42], PlacementGroup: {{Enabled: true}}}}
+"""
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the result: `figure` must not be above `limit`."""
@@ -221,6 +246,25 @@ def trainer() -> list[Row]:
     return rows
 
 
+def why_file(folder: Path) -> Row:
+    """100 MB of a daemon's log with one line that matters, from a file."""
+    block = b"".join(LOG_LINE % (number % 1000, number, number % 16) for number in range(10_000))
+    with (folder / "big.log").open("wb") as log:
+        for _ in range(100_000_000 // len(block)):
+            log.write(block)
+        log.write(LOG_NEEDLE)
+    walls = [used_by([TRNCTL, "why", str(folder / "big.log")], ENVIRONMENT).wall for _ in range(3)]
+    return Row("trnctl why FILE", "wall of 100 MB, median of 3", median(walls), 4, " s")
+
+
+def validate(folder: Path) -> Row:
+    """A ParallelCluster file of fifty queues, from a file."""
+    path = folder / "fifty.yaml"
+    path.write_text(FILE_HEAD + "".join(FILE_QUEUE.format(number) for number in range(50)))
+    walls = [used_by([TRNCTL, "cluster", "validate", str(path)], ENVIRONMENT).wall for _ in range(RUNS + 1)][1:]
+    return Row("trnctl cluster validate FILE", f"wall of 50 queues, median of {RUNS}", median(walls), 0.5, " s")
+
+
 def cluster_name() -> str:
     from trnctl.specs.loading import load_cluster_file
 
@@ -230,7 +274,7 @@ def cluster_name() -> str:
 def main() -> None:
     """Measure everything, print the table, and exit 1 when a limit is broken."""
     with world() as it:
-        rows = [start_of_help(it.folder), sandbox_up(it)]
+        rows = [start_of_help(it.folder), validate(it.folder), why_file(it.folder), sandbox_up(it)]
         it.trnctl("cluster", "create", "-y")
         rows += [submit(it), status(it)]
     rows += trainer()
