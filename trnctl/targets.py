@@ -219,7 +219,7 @@ def _aws_ssh(
 def _state_folder() -> Path:
     """Where trnctl keeps what it may lose: known host keys and error logs."""
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "trnctl"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 
 

@@ -109,6 +109,13 @@ def open_lock(path):
         return path.open("r")
 
 
+def own(folder):
+    """Make a run's folder, which is its owner's alone: scripts hold variables, and logs whatever a program prints."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+
+
 def share(*folders):
     """Make the folders that all users of the cluster write into, as /tmp is; one that is there stays as it is."""
     for folder in folders:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import cache
 import preparing
-from folder import Refused, lock, named_folder, now, read_json, safe, share, write, write_json
+from folder import Refused, lock, named_folder, now, own, read_json, safe, share, write, write_json
 from needs import missing
 from slurm import call, jobs_of, require_slurm
 
@@ -29,7 +29,7 @@ def submit(request):
     digest = digest_of(request)
     try:
         share(folder.parent.parent, folder.parent)
-        folder.mkdir(parents=True, exist_ok=True)
+        own(folder)
         held = lock(folder)
     except OSError as error:
         raise Refused("no-folder", f"The run's folder {folder} cannot be made on the head node.", error) from error

@@ -503,12 +503,13 @@ def test_what_a_run_needs_is_looked_for_before_nodes_are_asked_for(here: SlurmBe
     assert not here.queue.submit(submission).again
 
 
-def test_a_batch_script_is_for_its_owners_eyes_and_the_runs_folder_for_everyone(here: SlurmBench) -> None:
+def test_a_run_is_for_its_owners_eyes_and_the_folder_of_all_runs_for_everyone(here: SlurmBench) -> None:
     """The user's variables stand in the script, and one may be a token; other users submit runs beside this one."""
     submission = here.submission("secret", seconds=30)
     here.queue.submit(submission)
     folder = Path(submission.folder)
     assert (folder / "train.sbatch").stat().st_mode & 0o777 == 0o700
+    assert folder.stat().st_mode & 0o777 == 0o700
     beside = replace(here.submission("secret-2"), folder=f"{here.runs_folder}/new/runs/secret-2")
     here.queue.submit(beside)
     assert Path(here.runs_folder, "new", "runs").stat().st_mode & 0o7777 == 0o1777

@@ -314,14 +314,22 @@ _BESIDE_STORAGE = frozenset({"security group", "network interface"})
 def _proof(name: str, services: Services, deleted: Sequence[str], kept: Sequence[FileSystem]) -> Proof:
     """List what carries the cluster's tag. What a person or a policy keeps is kept, all else is left."""
     ids = {one.id for one in kept}
-    policy = _KEPT_BY_POLICY | (_BESIDE_STORAGE if kept else frozenset())
     found = [one for one in services.cloud.leftovers(name) if one.id not in ids]
     stays = [
         f"{one.kind} {one.id} ({f'{one.gib} GiB, ' if one.gib else ''}billed by the month, not priced)" for one in kept
     ]
-    stays += [words(one) for one in found if one.kind in policy]
-    left = [words(one) for one in found if one.kind not in policy]
+    stays += [words(one) for one in found if _stays(one, kept)]
+    left = [words(one) for one in found if not _stays(one, kept)]
     return Proof(tuple(deleted), tuple(stays), tuple(left), services.cloud.looked_for())
+
+
+def _stays(resource: Resource, kept: Sequence[FileSystem]) -> bool:
+    """Whether something is kept: logs by their retention; the group and the interfaces of a file system with it. Any
+    other interface has been forgotten."""
+    beside = resource.kind == "security group" or (
+        resource.kind == "network interface" and "of a file system" in resource.detail
+    )
+    return resource.kind in _KEPT_BY_POLICY or (bool(kept) and beside)
 
 
 def words(resource: Resource) -> str:

@@ -45,9 +45,21 @@ def volumes(ask: Ask, cluster: str) -> list[Resource]:
 
 
 def interfaces(ask: Ask, cluster: str) -> list[Resource]:
-    """Network interfaces; one left over keeps its security group and subnet from being deleted."""
+    """Network interfaces; one left over keeps its security group and subnet from being deleted. Those that a service
+    made for itself (a file system's) are told as such."""
     found = ask("ec2", "describe_network_interfaces", "NetworkInterfaces", Filters=_with_tag(cluster))
-    return [Resource("network interface", item["NetworkInterfaceId"], item.get("Status", "")) for item in found]
+    return [
+        Resource(
+            "network interface",
+            item["NetworkInterfaceId"],
+            ", ".join(filter(None, [item.get("Status", ""), "of a file system" if _of_a_file_system(item) else ""])),
+        )
+        for item in found
+    ]
+
+
+def _of_a_file_system(item: Mapping[str, Any]) -> bool:
+    return re.search(r"\b(FSx|EFS)\b", item.get("Description") or "") is not None
 
 
 def security_groups(ask: Ask, cluster: str) -> list[Resource]:

@@ -67,6 +67,7 @@ def _show_unexpected(error: Exception, out: TextIO) -> None:
     path = Path(state) / "trnctl" / "log" / f"error-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)  # a traceback may quote what a person typed
         path.write_text(text, encoding="utf-8")
     except OSError:  # nowhere to write: then the traceback itself is better than nothing
         out.write(text)

@@ -23,7 +23,8 @@ Arguments = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An argument of the training script.")
 ]
 Environment = Annotated[
-    list[str] | None, typer.Option("--env", metavar="K=V", help="An environment variable of the jobs.")
+    list[str] | None,
+    typer.Option("--env", metavar="K[=V]", help="A variable of the jobs; without =V with the value it has here."),
 ]
 RunName = Annotated[str | None, typer.Option("--name", help="The run's name.")]
 Exclude = Annotated[str | None, typer.Option("--exclude", metavar="NODES", help="Nodes not to use.")]
