@@ -105,6 +105,19 @@ def test_sixteen_nodes_become_eight_while_the_fleet_runs(account: Trnctl) -> Non
     assert "max_count: 8" in file(account).read_text()
 
 
+def test_a_ttl_stops_the_fleet_from_the_head_node_and_a_person_starts_it_again(account: Trnctl) -> None:
+    text = file(account).read_text()
+    file(account).write_text(text.replace("  network:", "  ttl: 0.2m\n  network:", 1))
+    account("cluster", "update", "-y", timeout=180)
+    eventually(lambda: account.json("status")["cluster"]["fleet"] == "stopped", "the ttl has stopped the fleet", 120)
+    alerts = {one["code"]: one for one in account.json("status")["alerts"]}
+    assert "its ttl" in alerts["ttl-stopped"]["message"]
+    assert account.json("status")["cluster"]["ttl"].startswith("0.0033")
+    file(account).write_text(text)
+    account("cluster", "update", "-y", timeout=180)
+    assert account.json("cluster", "fleet", "start", timeout=180) == {"fleet": "running"}
+
+
 def test_a_teardown_waits_tries_again_and_proves_what_is_left_and_what_is_kept(account: Trnctl) -> None:
     account("sandbox", "fault", "placement-group-in-use")
     network = yaml.safe_load(file(account).read_text())["cluster"]["network"]

@@ -284,8 +284,9 @@ def test_minutes_are_written_as_slurm_takes_them() -> None:
     assert all(minutes_of(slurm_time(one)) == one for one in (1, 59, 60, 1439, 1440, 9999))
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["slurm knows", "slurm has forgotten"])
 @pytest.mark.parametrize(("usd", "says"), [(50.0, "its cap of $50.00 is used up (--max-cost)"), (500.0, "")])
-def test_a_run_that_slurm_ended_at_its_cap_says_so(usd: float, says: str) -> None:
+def test_a_run_that_slurm_ended_at_its_cap_says_so(usd: float, says: str, known: bool) -> None:
     told = {"stages": ["train"], "max_cost_usd": usd, "instance_type": "trn1.32xlarge"}
     record = RunRecord(
         "capped",
@@ -296,9 +297,10 @@ def test_a_run_that_slurm_ended_at_its_cap_says_so(usd: float, says: str) -> Non
         {},
         {"train": {"exit_code": 143}},
     )
-    picture = QueuePicture(START, (Job("1", "capped", "train", "timeout", "", 4),), (), (record,))
+    jobs = (Job("1", "capped", "train", "timeout", "", 4),) if known else ()
+    picture = QueuePicture(START, jobs, (), (record,))
     [found] = summarize(picture, START)
-    assert (found.state, found.max_cost_usd) == ("timeout", usd)
+    assert (found.state, found.max_cost_usd) == ("timeout" if known else "failed", usd)
     assert found.cost_usd == pytest.approx(50.0, abs=0.1)
     assert found.reason == (says or "exit code 143")
 

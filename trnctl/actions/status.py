@@ -331,9 +331,11 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _cap_reason(now: StageNow, manifest: Mapping[str, object], spent_usd: float | None) -> str:
-    """A job that Slurm ended at its time limit, of a run whose cost is capped, and that has used the cap up."""
+    """A job that Slurm ended at its time limit, of a run whose cost is capped, and that has used the cap up; also when
+    Slurm has forgotten it, and its exit trap knows only that it was ended (143)."""
     cap = _number(manifest.get("max_cost_usd"), float)
-    if now.state != "timeout" or cap is None or spent_usd is None or spent_usd < 0.9 * cap:
+    ended = now.state == "timeout" or (now.state == "failed" and now.reason == "exit code 143")
+    if not ended or cap is None or spent_usd is None or spent_usd < 0.9 * cap:
         return ""
     return f"its cap of ${cap:,.2f} is used up (--max-cost)"
 

@@ -169,7 +169,7 @@ class Ttl:
 
     def __str__(self) -> str:
         """`12 h after the last job`, `at 2026-12-01 18:00 UTC, ending jobs`."""
-        ways = [f"{self.idle_hours:g} h after the last job"] if self.idle_hours is not None else []
+        ways = [f"{self.idle_hours:.3g} h after the last job"] if self.idle_hours is not None else []
         ways += [f"at {self.at:%Y-%m-%d %H:%M} UTC"] if self.at is not None else []
         return " or ".join(ways) + (", ending jobs" if self.end_jobs else "")
 
