@@ -57,6 +57,7 @@ class InMemoryCloud:
         self.denied: TrnctlError | None = None
         self.unseen: tuple[str, ...] = ()
         self.deleted_file_systems: list[str] = []
+        self.opened: list[str] = []
         self.templates: dict[str, Mapping[str, object]] = {}
         self.block_end: dict[str, datetime] = {}
         self._clusters: dict[str, _Cluster] = {}
@@ -157,6 +158,11 @@ class InMemoryCloud:
         """File systems of the cluster that are not deleted."""
         self._guard()
         return list(self._file_systems.get(cluster, []))
+
+    def open_file_system(self, file_system: FileSystem, cluster: str) -> None:
+        """Noted in `opened`."""
+        self._guard()
+        self.opened.append(file_system.id)
 
     def delete_file_system(self, file_system: FileSystem) -> None:
         """Gone at once; silent when it was."""

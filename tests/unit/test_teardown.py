@@ -9,6 +9,7 @@ import pytest
 from tests.fakes import World
 from tests.unit.test_submit import example
 from trnctl.actions.adopt import adopt
+from trnctl.actions.create import create, plan_create
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import Progress
 from trnctl.actions.teardown import Proof, check, check_export, check_storage, plan_teardown, teardown
@@ -305,6 +306,8 @@ def test_a_file_system_that_an_earlier_cluster_left_is_adopted(world: World) -> 
     spec, adopted = adopt(example(), world.services())
     assert adopted == (LUSTRE,)
     assert spec.storage[0].file_system_id == LUSTRE.id
+    list(create(plan_create(replace(spec, bucket=None), adopted=adopted), world.services()))
+    assert world.cloud.opened == [LUSTRE.id]
 
 
 @pytest.mark.parametrize(

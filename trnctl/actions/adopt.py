@@ -8,7 +8,10 @@ from trnctl.actions.stack import retained
 from trnctl.ports import FileSystem, Services
 from trnctl.specs.cluster import ClusterSpec, Storage
 
-_KINDS = {"fsx": "fsx-lustre", "efs": "efs", "ebs": "ebs"}
+# An EFS that a cluster has left has lost its mount targets with it, and is not adopted.
+_KINDS = {"fsx": "fsx-lustre", "ebs": "ebs"}
+# What ParallelCluster says of the rules of an adopted file system's group, which `create` mends after the person's yes.
+MENDED = "pcluster-existing-fsx-networking"
 
 
 def adopt(spec: ClusterSpec, services: Services) -> tuple[ClusterSpec, tuple[FileSystem, ...]]:
@@ -45,11 +48,11 @@ def _free(cluster: str, services: Services, systems: list[FileSystem]) -> list[F
 
 def _fits(wanted: Storage, found: FileSystem) -> bool:
     """Whether a file system is what the file asks for."""
-    if found.kind != _KINDS[wanted.kind]:
+    if found.kind != _KINDS.get(wanted.kind):
         return False
     if wanted.kind == "fsx" and found.deployment not in {"", wanted.deployment}:
         return False
-    return wanted.kind == "efs" or found.gib == wanted.gib
+    return found.gib == wanted.gib
 
 
 def adopted_ids(spec: ClusterSpec | None, mounted: set[str], systems: list[FileSystem]) -> set[str]:

@@ -73,6 +73,8 @@ def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:
         yield from watch(name, services, until=frozenset({None, "delete-failed"}), limit_s=_DELETE_LIMIT_S)
     if plan.asks:
         put_node_software(plan.spec, services.cloud)
+        for one in plan.adopted:
+            services.cloud.open_file_system(one, name)
         services.provisioner.create(name, plan.document)
     phase: Phase | None = None
     ends: frozenset[Phase | None] = frozenset({"running", "create-failed", "update-failed", "delete-failed", None})

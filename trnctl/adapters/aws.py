@@ -12,6 +12,7 @@ from trnctl.adapters.aws_calls import NoSuchThing
 from trnctl.adapters.aws_clients import Clients
 from trnctl.adapters.aws_leftovers import LOOKS, Look
 from trnctl.adapters.aws_logs import sent_logs
+from trnctl.adapters.aws_lustre import open_lustre
 from trnctl.adapters.aws_objects import delete_objects, get_objects, list_objects, put_objects
 from trnctl.adapters.clock import SystemClock
 from trnctl.errors import CloudError
@@ -120,6 +121,11 @@ class BotoCloud:
         return found + [
             records.volume_of(item) for item in volumes if records.NODE_TYPE_TAG not in records.tags_of(item)
         ]
+
+    def open_file_system(self, file_system: FileSystem, cluster: str) -> None:
+        """Let it be reached; see `ports.Cloud.open_file_system`."""
+        if file_system.kind == "fsx-lustre":
+            open_lustre(self._call, file_system.id, cluster)
 
     def delete_file_system(self, file_system: FileSystem) -> None:
         """Start deleting one; silent if it is gone. EFS's mount targets go first, which takes up to two minutes."""

@@ -31,7 +31,7 @@ def create(
     screen: Screen, session: Session, prices: Prices, *, adopts: bool, yes: bool, suppress: Sequence[str]
 ) -> None:
     """The whole command."""
-    from trnctl.actions.adopt import adopt
+    from trnctl.actions.adopt import MENDED, adopt
     from trnctl.actions.create import create as carry_out
     from trnctl.actions.create import plan_create
     from trnctl.actions.stack import standing_phase
@@ -45,7 +45,8 @@ def create(
     if plan.asks:
         # What is left of a creation that failed holds the name: ParallelCluster's dry run would refuse it.
         stands = plan.standing is not None
-        preflight_screens.before(screen, session, services, suppress, stands=stands, spec=spec)
+        mended = [MENDED] if adopted else []
+        preflight_screens.before(screen, session, services, [*suppress, *mended], stands=stands, spec=spec)
         screen.confirm("Create it?", yes=yes)
     last = follow_stack(screen, carry_out(plan, services), "trnctl status shows it; trnctl cluster create goes on")
     created(screen, plan, last)

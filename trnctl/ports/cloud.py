@@ -125,6 +125,10 @@ class Cloud(Protocol):
     def file_systems(self, cluster: str) -> list[FileSystem]:
         """File systems and volumes that carry the cluster's tag."""
 
+    def open_file_system(self, file_system: FileSystem, cluster: str) -> None:
+        """Let a file system that the cluster adopts be reached from its VPC: the rules that an earlier cluster made
+        name that one's security groups. Only groups that carry the cluster's tag are changed; can be done again."""
+
     def delete_file_system(self, file_system: FileSystem) -> None:
         """Start deleting one; silent if it is already gone."""
 
