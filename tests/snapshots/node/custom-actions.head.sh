@@ -1004,7 +1004,7 @@ def due(wanted, told, state, now):
         return "its ttl ended at {}".format(words(wanted["at"]))
     since = max(state["idle_since"] or now, told.get("started_at") or 0)
     if wanted.get("idle_s") and state["idle_since"] and now - since >= wanted["idle_s"]:
-        return "no job for {:g} h, its ttl".format(wanted["idle_s"] / 3600)
+        return "no job for {:.3g} h, its ttl".format(wanted["idle_s"] / 3600)
     return None
 
 
