@@ -85,7 +85,7 @@ def teardown_plan(screen: Screen, plan: TeardownPlan, notice: str, *, delete_sto
     if plan.bucket and plan.head:
         screen.say(f"  copies the records of its runs to s3://{plan.bucket}: trnctl runs and results read them there")
     elif plan.head:
-        words = "the records of its runs are not copied: the cluster file names no bucket"
+        words = "the records of its runs are not copied: the cluster file names no bucket; --export s3://… copies them"
         screen.say(f"  ! {words}", style="yellow")
     for job in plan.runs:
         screen.say(f"  ! {job.run or job.id} ({job.stage or 'job'}) is {job.state}", style="yellow")
