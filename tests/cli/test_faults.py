@@ -35,7 +35,9 @@ def failed_create() -> Iterator[FailedCreate]:
         first = trnctl("cluster", "create", "-y", code=None, timeout=120)
         trnctl("sandbox", "fault", "clear")
         between = trnctl("status", code=None)
-        yield FailedCreate(trnctl, first, between, trnctl("cluster", "create", "-y", code=None, timeout=120))
+        second = trnctl("cluster", "create", "-y", code=None, timeout=120)
+        trnctl.place_needs()
+        yield FailedCreate(trnctl, first, between, second)
 
 
 @pytest.fixture

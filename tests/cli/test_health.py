@@ -18,6 +18,7 @@ def cluster() -> Iterator[Trnctl]:
     """A cluster whose four first nodes are up."""
     with sandbox(SIXTEEN, "--steps", "2") as trnctl:
         trnctl("cluster", "create", "-y", timeout=120)
+        trnctl.place_needs()
         refused = trnctl("health", code=3)
         assert "trnctl health -N 1 starts a node" in refused.talk
         well = trnctl("health", "-N", "4", timeout=120)

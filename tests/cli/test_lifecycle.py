@@ -131,10 +131,12 @@ def test_the_run_is_compiled_trained_and_followed_to_its_end(life: Life) -> None
     lines = life.submit.lines
     first, last = lines[0], lines[-1]
     assert first["run"] == RUN
-    assert first["jobs"] == {"prepare": None, "compile": "1", "train": "2"}
+    assert first["jobs"] == {"prepare": first["jobs"]["prepare"], "compile": "1", "train": "2"}
+    assert isinstance(first["jobs"]["prepare"], int)
+    assert "the training code" in first["preparing"]
     assert first["compile"] == "scheduled"
     assert first["folder"].endswith(f"/fsx/trnctl/runs/{RUN}")
-    assert last == {"run": RUN, "states": {"compile": "completed", "train": "completed"}}
+    assert last == {"run": RUN, "states": dict.fromkeys(("prepare", "compile", "train"), "completed")}
     states = [(line["stage"], line["state"]) for line in lines if "state" in line]
     assert states[-1] == ("train", "completed")
     assert states.index(("compile", "completed")) < states.index(("train", "running"))

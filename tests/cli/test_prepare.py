@@ -40,7 +40,7 @@ checkpoint: {{pattern: "*.none"}}
 def cluster() -> Iterator[Trnctl]:
     """A cluster whose shared storage is empty."""
     with sandbox(SIXTEEN, "--steps", "2") as trnctl:
-        trnctl("cluster", "create", "-y", timeout=120)
+        trnctl("cluster", "create", "-y", timeout=400)
         yield trnctl
 
 
@@ -68,7 +68,7 @@ def own_recipe(folder: Path, **changes: str) -> str:
 
 
 def test_the_first_submit_prepares_and_the_second_does_not(cluster: Trnctl) -> None:
-    first = cluster("submit", "bert-large", "-N", "2", "--name", "first", "-f", "-o", "json", timeout=180)
+    first = cluster("submit", "bert-large", "-N", "2", "--name", "first", "-f", "-o", "json", timeout=300)
     answer, *events = first.lines
     assert isinstance(answer["jobs"]["prepare"], int)
     assert any("the training code" in what for what in answer["preparing"])
@@ -105,7 +105,7 @@ def test_a_preparer_that_is_killed_is_noticed_and_goes_on(cluster: Trnctl, tmp_p
     assert again["again"]
     assert again["jobs"]["train"] == answer["jobs"]["train"]
     assert again["jobs"]["prepare"] != answer["jobs"]["prepare"]
-    cluster("logs", "killed", "-f", timeout=120)
+    cluster("logs", "killed", "-f", timeout=240)
     assert run_of(cluster, "killed")["state"] == "completed"
 
 
@@ -113,7 +113,7 @@ def test_another_checksum_stops_with_a_clear_word(cluster: Trnctl, tmp_path: Pat
     recipe = own_recipe(tmp_path, sha256="a" * 64)
     path = Path(recipe)
     path.write_text(path.read_text().replace("mine", "other"))
-    ended = cluster("submit", recipe, "-N", "1", "--name", "wrong", "-f", code=6, timeout=120)
+    ended = cluster("submit", recipe, "-N", "1", "--name", "wrong", "-f", code=6, timeout=240)
     assert "has the SHA-256" in ended.talk
     assert not list(cluster.shared("/fsx/trnctl/data").glob("other*"))
     run = run_of(cluster, "wrong")
@@ -123,7 +123,7 @@ def test_another_checksum_stops_with_a_clear_word(cluster: Trnctl, tmp_path: Pat
     assert "SHA-256" in " ".join(cluster("why", "wrong", code=None).out.split())
     assert "remedy: What the source holds" in cluster("logs", "wrong", "--stage", "prepare").out
     path.write_text(path.read_text().replace(f"    sha256: {'a' * 64}\n", ""))
-    mended = cluster("submit", recipe, "-N", "1", "--name", "wrong", "-f", "-o", "json", timeout=120).lines
+    mended = cluster("submit", recipe, "-N", "1", "--name", "wrong", "-f", "-o", "json", timeout=240).lines
     assert mended[-1]["states"] == {"prepare": "completed", "train": "completed"}
 
 
@@ -171,16 +171,16 @@ def own_code(folder: Path) -> Path:
 
 def test_ones_own_code_runs_as_it_was_when_it_was_submitted(cluster: Trnctl, tmp_path: Path) -> None:
     recipe = own_code(tmp_path)
-    ended = cluster("submit", str(recipe), "-N", "2", "--name", "own1", "-f", timeout=120)
+    ended = cluster("submit", str(recipe), "-N", "2", "--name", "own1", "-f", timeout=240)
     assert "step 1 first" in ended.out
     assert "3 files as they are now, copied" in ended.talk
     waiting = cluster("submit", str(recipe), "-N", "2", "--name", "own2", "--hold")
     assert "there already" in waiting.talk
     (tmp_path / "code/pkg/__init__.py").write_text("word = 'second'\n")
-    assert "step 1 second" in cluster("submit", str(recipe), "-N", "2", "--name", "own3", "-f", timeout=120).out
+    assert "step 1 second" in cluster("submit", str(recipe), "-N", "2", "--name", "own3", "-f", timeout=240).out
     job = cluster.slurm("squeue", "-h", "-o", "%i").split()[0]
     cluster.slurm("scontrol", "release", job)
-    assert "step 1 first" in cluster("logs", "own2", "-f", timeout=120).out
+    assert "step 1 first" in cluster("logs", "own2", "-f", timeout=240).out
     states = sorted(path.name for path in cluster.shared("/fsx/trnctl/src").glob("mine-*"))
     assert len(states) == 2
     assert not list(cluster.shared("/fsx/trnctl/src").rglob("*.log"))

@@ -75,6 +75,7 @@ def story() -> Iterator[Story]:
     """One study, told once; the tests look at it from all sides."""
     with sandbox(SIXTEEN, "--steps", "3") as trnctl:
         trnctl("cluster", "create", "-y", timeout=120)
+        trnctl.place_needs()
         yield _told(trnctl)
 
 

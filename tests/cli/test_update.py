@@ -21,6 +21,7 @@ def twins() -> Iterator[Trnctl]:
         file.write_text(TWO_QUEUES.read_text())
         changed = trnctl.of(file)
         changed("cluster", "create", "-y", timeout=120)
+        changed.place_needs("twins")
         yield changed
 
 

@@ -152,7 +152,7 @@ def test_packages_stand_on_the_environment_below(tmp_path: Path) -> None:
     wheels.mkdir()
     name, content = wheel("above", "1.0", "word = 'above'\n")
     (wheels / name).write_bytes(content)
-    target = tmp_path / "trnctl/environments/packages-x"
+    target = tmp_path / "trnctl/packages/x"
     fetch = {"kind": "environment", "target": str(target), "base": str(base), "packages": ["above==1.0"]}
     need = Need(f"{target}/complete", "the environment", "", fetch=fetch)
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def sync(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(metavar="[WORKLOAD|DIR]", help="A recipe with workdir, or a folder.")] = ".",
+    what: Annotated[str, typer.Argument(metavar="WORKLOAD|DIR", help="A recipe with workdir, or a folder.")] = ".",
     results: Annotated[
         str | None, typer.Option("--results", metavar="RUN", help="Bring what that run left instead, to ./RUN.")
     ] = None,

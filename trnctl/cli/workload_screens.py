@@ -81,13 +81,28 @@ def _command(described: Description) -> Iterable[tuple[str, str]]:
     recipe, filled = described.recipe, described.filled
     if filled is None:
         return
-    source = recipe.source
-    yield "code", f"{source.repository} at {source.commit[:12]}, {source.path}/{recipe.script}"
+    yield from _fetched(recipe)
     yield "arguments", shlex.join(filled.training)
     yield "environment", shlex.join(f"{name}={value}" for name, value in filled.environment.items())
     trial = f"neuron_parallel_compile{f', about {recipe.compile_minutes:g} min' if recipe.compile_minutes else ''}"
     yield "compile", trial if recipe.compile != "none" else "just in time: there is no compile stage"
     yield "data from", recipe.data_source.replace("{data}", "MOUNT/trnctl/data")
+
+
+def _fetched(recipe: WorkloadSpec) -> Iterable[tuple[str, str]]:
+    """What must lie on shared storage, and where it comes from."""
+    source = recipe.source
+    if source.shipped:
+        yield "code", f"trnctl's own example {source.shipped}, {recipe.script}: it comes with each run"
+    elif recipe.workdir:
+        yield "code", f"{recipe.workdir}/{recipe.script} of your own, as it is at submit"
+    else:
+        yield "code", f"{source.repository} at {source.commit[:12]}, {source.path}/{recipe.script}"
+    yield "packages", " ".join(recipe.requirements)
+    for data in recipe.data:
+        yield "data from", f"{data.source} → MOUNT/trnctl/data/{data.path}"
+    for model in recipe.hub:
+        yield "model from", f"the Hugging Face hub: {model.model} at {model.revision[:12]}"
 
 
 def _software(described: Description) -> Iterable[tuple[str, str]]:

@@ -36,4 +36,4 @@ def environment_of(workload: WorkloadSpec, *, mount: str, sdk: str, os: str) -> 
         return ""
     parts = [os, sdk, workload.virtualenv, *sorted(workload.requirements)]
     digits = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-    return f"{mount}/trnctl/environments/packages-{digits}"
+    return f"{mount}/trnctl/packages/{digits}"  # `environments` beside it belongs to root, who installs the nodes

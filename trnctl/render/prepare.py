@@ -5,7 +5,7 @@ Below the shared mount:
     trnctl/src/NAME-COMMIT/         the code, at its pinned commit, or with the digest of a user's own folder
     trnctl/data/PATH                the data sets
     trnctl/hub/                     models of the Hugging Face hub, laid out as HF_HOME is
-    trnctl/environments/packages-…  a recipe's packages on top of the node software's environment
+    trnctl/packages/DIGITS/         a recipe's packages on top of the node software's environment
 """
 
 from __future__ import annotations

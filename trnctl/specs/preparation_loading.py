@@ -62,7 +62,9 @@ def read_source(root: Section) -> tuple[Source, str]:
                 "Leave one of source and workdir out.",
                 key="workdir",
             )
-            root.section("source").keys()
+            other = root.section("source")
+            for key in ("repository", "commit", "path", "shipped"):  # they have had their complaint
+                other.text(key, "")
         return Source("", ""), root.text("workdir")
     section = root.section("source")
     if section.has("shipped"):
