@@ -245,6 +245,7 @@ def test_node_scripts_go_from_the_bucket_and_records_stay(world: World) -> None:
         "trnctl/ultra12/head.sh",
     ]
     assert any("2 node scripts in s3://b/trnctl/ultra1/" in one for one in proof.deleted)
+    assert "trnctl/ultra1/ in s3://b" in proof.looked_for
     assert any(one.endswith("s3://b/trnctl/ultra1/") for one in proof.kept)
 
 

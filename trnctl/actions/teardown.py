@@ -196,8 +196,14 @@ def teardown(
     yours = {one.id for one in plan.yours}
     kept = [one for one in services.cloud.file_systems(name) if not delete_storage or one.id in yours]
     proof = _proof(name, services, deleted, kept)
+    more = [f"trnctl/{name}/ in s3://{opened.bucket}"] if opened.bucket else []
+    more += ["network stacks of trnctl"] if opened.spec else []
     yield replace(
-        proof, kept=(*proof.kept, *exported, *_beyond(opened, kept)), left=(*proof.left, *left), records=records
+        proof,
+        kept=(*proof.kept, *exported, *_beyond(opened, kept)),
+        left=(*proof.left, *left),
+        looked_for=(*proof.looked_for, *more),
+        records=records,
     )
 
 
