@@ -1,0 +1,130 @@
+"""Faults of a running cluster, one after the other in one sandbox: what a person reads, and that it goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.cli.trnctl_runner import Trnctl, eventually, sandbox
+
+pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+
+STEPS = ("--set", "steps_this_run=12")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Trnctl]:
+    with sandbox() as trnctl:
+        trnctl("cluster", "create", "-y", timeout=240)
+        yield trnctl
+
+
+@contextmanager
+def fault(trnctl: Trnctl, name: str) -> Iterator[None]:
+    """Something fails while the block runs."""
+    trnctl("sandbox", "fault", name)
+    try:
+        yield
+    finally:
+        trnctl("sandbox", "fault", "clear", timeout=90)
+
+
+def alerts(trnctl: Trnctl) -> dict[str, Any]:
+    """What status alerts of, by code."""
+    return {alert["code"]: alert for alert in trnctl.json("status")["alerts"]}
+
+
+def run_of(trnctl: Trnctl, name: str) -> Any:
+    return next(run for run in trnctl.json("status")["runs"] if run["run"] == name)
+
+
+def trains(trnctl: Trnctl, name: str) -> None:
+    """Wait until a run has done a step."""
+    log = trnctl.shared(f"/fsx/trnctl/runs/{name}/logs/train/node-0.log")
+    eventually(lambda: log.exists() and "step_loss" in log.read_text(), f"{name} trains", timeout=150)
+
+
+def test_a_broken_device_is_marked_its_node_drained_and_the_run_goes_on(cluster: Trnctl) -> None:
+    told = cluster.folder / "told.json"
+    with fault(cluster, "hardware-error"):
+        cluster("submit", "bert-large", "-N", "4", "--name", "broken", *STEPS, "--notify", f"cat >{told}", timeout=90)
+        trains(cluster, "broken")
+        top = cluster.json("top", "broken", "--once", timeout=90)
+        [run] = top["runs"]
+        assert (run["run"], len(run["nodes"]), run["nodes"][0]["instance_type"]) == ("broken", 4, "trn1.32xlarge")
+        seen: dict[str, Any] = {}
+
+        def drained() -> bool:
+            seen.update(alerts(cluster))
+            return "1202" in seen.get("nodes-unavailable", {}).get("message", "")
+
+        eventually(drained, "the node is drained with its reason", timeout=90)
+        ended = cluster("logs", "broken", "-f", "-n", "5", timeout=240)
+    assert "completed" in ended.err
+    log = cluster.shared("/fsx/trnctl/runs/broken/train.log").read_text()
+    assert "hardware of compute1-dy-i1-4 has failed: 1202: an uncorrectable SRAM error" in log
+    assert "lost compute1-dy-i1-4: the job waits for nodes again" in log
+    assert cluster.json("results", "broken")["steps_done"] == 12
+    message = json.loads(told.read_text())
+    assert (message["run"], message["state"], message["steps_done"]) == ("broken", "completed", 12)
+    assert str(told) not in cluster.shared("/fsx/trnctl/runs/broken/run.json").read_text()
+
+
+def test_connections_that_break_lose_no_line(cluster: Trnctl) -> None:
+    cluster("submit", "bert-large", "-N", "2", "--name", "pulled", *STEPS, timeout=90)
+    with cluster.start("logs", "pulled", "--stage", "train", "-f") as follower:
+        follower.until(lambda it: "step_loss" in it.out, "the log is followed", timeout=150)
+        cluster("sandbox", "fault", "ssh-drop")
+        ended = follower.end(timeout=200)
+    assert ended.code == 0
+    written = [
+        line
+        for line in cluster.shared("/fsx/trnctl/runs/pulled/logs/train/node-0.log").read_text().splitlines()
+        if "step_loss" in line
+    ]
+    assert [line for line in ended.out.splitlines() if "step_loss" in line] == written
+
+
+def test_a_controller_that_is_down_is_told_in_words_and_comes_back(cluster: Trnctl) -> None:
+    with fault(cluster, "slurmctld-down"):
+        seen = alerts(cluster)["head-node-unreachable"]
+        assert "Slurm's controller does not answer" in seen["message"]
+        assert "systemctl status slurmctld" in seen["remedy"]
+        ended = cluster("submit", "bert-large", "-N", "2", "--name", "refused", code=4, timeout=60)
+        assert "controller does not answer" in ended.talk
+        assert ended.seconds < 45, "squeue and sbatch would hang for a minute"
+    eventually(lambda: "head-node-unreachable" not in alerts(cluster), "Slurm answers again", timeout=60)
+
+
+def test_a_full_disk_is_named(cluster: Trnctl) -> None:
+    with fault(cluster, "full-disk"):
+        ended = cluster("submit", "bert-large", "-N", "2", "--name", "full", *STEPS, "-f", code=6, timeout=240)
+    assert "No space left on device" in ended.out + ended.err
+    assert run_of(cluster, "full")["state"] == "failed"
+
+
+def test_protected_mode_names_the_command_that_ends_it(cluster: Trnctl) -> None:
+    cluster("sandbox", "fault", "protected-mode")
+    seen = alerts(cluster)["protected-mode"]
+    assert "compute1 inactive" in seen["message"]
+    assert "trnctl cluster fleet start" in seen["remedy"]
+    assert "protected" in cluster("status").out
+    cluster("cluster", "fleet", "start", timeout=90)
+    assert "protected-mode" not in alerts(cluster)
+    assert cluster.json("status")["cluster"]["fleet"] == "running"
+
+
+def test_two_nodes_where_four_are_wanted_is_a_wait_with_alternatives(cluster: Trnctl) -> None:
+    nodes = ["--", "--nodelist=compute1-dy-i1-[9-12]"]
+    with fault(cluster, "partial-capacity"):
+        cluster("submit", "bert-large", "-N", "4", "--name", "partial", *STEPS, *nodes, timeout=90)
+        eventually(lambda: "capacity-wait" in alerts(cluster), "status says what it waits for", timeout=90)
+        seen = alerts(cluster)["capacity-wait"]
+        assert "2 nodes of compute1: EC2 has no capacity for them now" in seen["message"]
+        assert "fewer nodes" in seen["remedy"]
+    cluster("cancel", "partial")
+    assert run_of(cluster, "partial")["state"] == "cancelled"
