@@ -54,7 +54,7 @@ def submit(slurm: SmallSlurm, jobs: int) -> float:
     script.write_text("#!/bin/sh\nsleep 1\n")
     words = ["sbatch", "--parsable", "--hold", "-p", "scale", "-N", "4", "--output=/dev/null", str(script)]
     line = " ".join(words)
-    command = f"seq {jobs} | xargs -P 8 -I N {line} >/dev/null"
+    command = f"seq {jobs} | xargs -P 8 -I@@ {line} >/dev/null"
     subprocess.run(["/bin/sh", "-c", command], env=slurm.environ, check=True, timeout=3600)
     return time.monotonic() - begin
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from trnctl.adapters.agent import plain_words
 from trnctl.render.agent import agent
 
 NODE = Path(__file__).parents[2] / "templates" / "node"
@@ -56,3 +57,14 @@ def test_its_modules_are_there_under_their_own_names() -> None:
     code = f"{installed}import cache, tend; print(tend.cache is cache, cache.__name__, tend.__name__)"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert (done.stdout, done.stderr) == ("True cache tend\n", "")
+
+
+def test_what_slurm_says_is_readable() -> None:
+    stars = "*" * 41
+    banner = f"Slurmctld(primary) at vm is DOWN\n{stars}\n** RESTORE SLURMCTLD DAEMON TO SERVICE **\n{stars}"
+    assert plain_words(banner) == "Slurmctld(primary) at vm is DOWN"
+    two = "sbatch: error: Batch script contains DOS line breaks\nsbatch: error: instead of UNIX line breaks.\n"
+    assert plain_words(two) == "Batch script contains DOS line breaks; instead of UNIX line breaks"
+    again = "squeue: error: Unable to contact slurm controller\n" * 2
+    assert plain_words(again) == "Unable to contact slurm controller"
+    assert plain_words("sbatch: error: allocation failure: Invalid name") == "allocation failure: Invalid name"

@@ -1,6 +1,6 @@
 """ssh pulled again and again while a log is followed, and while runs are submitted: nothing lost, nothing doubled.
 
-TRNCTL_PULLS says how often (25 without it); with 100 both take some minutes.
+TRNCTL_PULLS says how often (10 without it); with 100 both take some minutes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trnctl.errors import ConnectionLost
 from trnctl.ports import File, LogLine, RunOver, Submission
 from trnctl.render.agent import agent
 
-PULLS = int(os.environ.get("TRNCTL_PULLS", "25"))
+PULLS = int(os.environ.get("TRNCTL_PULLS", "10"))
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -87,6 +89,32 @@ def test_connections_that_break_lose_no_line(cluster: Trnctl) -> None:
         if "step_loss" in line
     ]
     assert [line for line in ended.out.splitlines() if "step_loss" in line] == written
+
+
+def test_an_instance_that_slurm_has_lost_is_told_with_what_it_costs(cluster: Trnctl) -> None:
+    with fault(cluster, "zombie-node"):
+        eventually(lambda: "instances-orphaned" in alerts(cluster), "the orphan is seen", timeout=150)
+        seen = alerts(cluster)["instances-orphaned"]
+        assert "1 compute instance more than Slurm has nodes on: $21.50/h" in seen["message"]
+        assert "i-" in seen["remedy"]
+    assert "instances-orphaned" not in alerts(cluster)
+
+
+def test_a_hung_collective_shows_as_idle_cores_and_as_silence(cluster: Trnctl) -> None:
+    with fault(cluster, "hung-collective"):
+        cluster("submit", "bert-large", "-N", "4", "--name", "hung", *STEPS, timeout=90)
+        trains(cluster, "hung")
+
+        def idle() -> bool:
+            [run] = cluster.json("top", "hung", "--once", timeout=90)["runs"]
+            return [finding["code"] for finding in run["findings"]] == ["cores-idle"]
+
+        eventually(idle, "one node's cores are idle", timeout=120)
+        assert "none of its 32 cores works" in cluster("top", "hung", "--once", timeout=90).out
+        log = cluster.shared("/fsx/trnctl/runs/hung/logs/train/node-0.log")
+        os.utime(log, (time.time() - 900, time.time() - 900))
+        assert "trnctl top hung" in alerts(cluster)["run-stalled"]["remedy"]
+        cluster("cancel", "hung")
 
 
 def test_a_controller_that_is_down_is_told_in_words_and_comes_back(cluster: Trnctl) -> None:

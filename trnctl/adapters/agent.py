@@ -94,10 +94,17 @@ def _no_answer(verb: str, done: Completed) -> ToolError:
     )
 
 
+def plain_words(said: str) -> str:
+    """What one of Slurm's commands said, without its name before every line and without banners of stars."""
+    lines = (re.sub(r"^(?:\w+: )?(?:(?:error|fatal): )?", "", line.strip()) for line in said.splitlines())
+    kept = [line.rstrip(".") for line in lines if line and not re.fullmatch(r"\*+.*\*+", line)]
+    return "; ".join(dict.fromkeys(kept))
+
+
 def slurm_down(said: str) -> ToolError:
     """Slurm's controller does not answer; the rest of the head node does."""
     return ToolError(
-        f"Slurm's controller does not answer on the head node. It said: {' '.join(said.split())}",
+        f"Slurm's controller does not answer on the head node. It said: {plain_words(said)}",
         remedy="Look at it there: trnctl ssh -- sudo systemctl status slurmctld. Running jobs go on without it.",
     )
 
@@ -129,7 +136,7 @@ _REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
 
 def refusal(error: Mapping[str, str]) -> TrnctlError:
     """The script's refusal as one of our errors."""
-    kind, message, said = error.get("kind", ""), error.get("message", ""), " ".join(error.get("said", "").split())
+    kind, message, said = error.get("kind", ""), error.get("message", ""), plain_words(error.get("said", ""))
     full = f"{message} It said: {said}" if said else message
     if kind == "slurm-down":
         return slurm_down(said or message)
