@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Snapshot
-from tests.recipes import TRN1, layout, recipe, request
+from tests.recipes import layout, recipe, request
 from trnctl.actions.submit import Facts, Wishes, plan_submit
 from trnctl.plan.arguments import fill_in
 from trnctl.plan.layout import resolve
@@ -22,6 +22,7 @@ from trnctl.specs.workload import Scaling, WorkloadSpec
 
 SHIPPED = [recipe(Path(name).stem) for name in templates.names("workloads/")]
 SUBMITTABLE = [one for one in SHIPPED if not one.plan_only]
+PUBLIC = [one for one in SUBMITTABLE if not one.source.shipped]  # with a script that somebody else wrote
 EACH = pytest.mark.parametrize("spec", SUBMITTABLE, ids=lambda spec: spec.name)
 BERT = [one for one in SUBMITTABLE if one.name.startswith("bert-large")]
 
@@ -51,6 +52,14 @@ def test_what_each_recipe_runs(spec: WorkloadSpec, snapshot: Snapshot) -> None:
     snapshot(f"recipes/{spec.name}.sh", "\n".join(values))
 
 
+@pytest.mark.parametrize("name", ["llama3-8b", "llama3-8b-nxdt", "gpt-neox-20b"])  # the others have the same form
+def test_shellcheck_takes_the_training_job(name: str) -> None:
+    text = scripts(recipe(name))["train.sbatch"]
+    argv = ["shellcheck", "-s", "bash", "-"]
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 @EACH
 def test_each_recipe_is_admitted_on_its_own_nodes(spec: WorkloadSpec) -> None:
     admitted = admit(propose(spec, next(iter(spec.ranks_per_node)), spec.nodes, "strong"))
@@ -58,7 +67,7 @@ def test_each_recipe_is_admitted_on_its_own_nodes(spec: WorkloadSpec) -> None:
     assert admitted.layout.global_batch == spec.batch.global_size
 
 
-@EACH
+@pytest.mark.parametrize("spec", PUBLIC, ids=lambda spec: spec.name)
 def test_each_recipe_says_what_a_stop_would_lose_and_where_it_comes_from(spec: WorkloadSpec) -> None:
     assert not spec.checkpoint.on_signal, "none of the public scripts has a signal handler"
     assert spec.checkpoint.cadence
@@ -104,12 +113,14 @@ def test_plan_and_submit_lay_out_the_same(spec: WorkloadSpec) -> None:
     from tests.unit.test_submit import NOW, example
 
     cluster = example()
-    wide = replace(cluster.queues[0].compute_resources[0], max_count=64)
-    cluster = replace(cluster, queues=(replace(cluster.queues[0], compute_resources=(wide,)),))
+    instance_type = next(iter(spec.ranks_per_node))
+    wide = replace(cluster.queues[0].compute_resources[0], max_count=64, instance_type=instance_type)
+    sdk = spec.software.first_sdk or cluster.neuron_sdk
+    cluster = replace(cluster, neuron_sdk=sdk, queues=(replace(cluster.queues[0], compute_resources=(wide,)),))
     given = {spec.from_run.argument: "/fsx/ckpt_1.pt"} if spec.from_run.argument else {}
     wishes = Wishes(arguments=given)
     made = plan_submit(spec, cluster, wishes, run="r", now=NOW, facts=Facts())
-    assert made.layout == resolve(spec, TRN1, spec.nodes)
+    assert made.layout == resolve(spec, instance_type, spec.nodes)
     (manifest,) = [json.loads(file.text) for file in made.submission.files if file.name == "run.json"]
     assert manifest["layout"]["global_batch"] == spec.batch.global_size
 
