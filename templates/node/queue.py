@@ -166,6 +166,7 @@ def read_run(folder, whole, tail_bytes):
         "manifest": manifest or {},
         "jobs": (submitted or {}).get("jobs", {}),
         "preparing": preparing.look(folder) if (submitted or {}).get("preparing") else None,
+        "saved": newest_saved(folder, (manifest or {}).get("checkpoint") or {}),
         "results": read_json(folder / "results.json"),
         "refused": "" if submitted else refused.get("said") or refused.get("message", ""),
         "ended": {p.name[:-5]: read_json(p) or {} for p in listed(folder / "ended") if p.name.endswith(".json")},
@@ -180,6 +181,16 @@ def silence(path):
         return max(0, int(time.time() - path.stat().st_mtime))
     except OSError:
         return 0
+
+
+def newest_saved(folder, wanted):
+    """The newest checkpoint of a run by its time, with its age in seconds; one that waits for its last file is none."""
+    found = []
+    for path in (folder / "checkpoints").glob(wanted.get("pattern") or "*"):
+        with suppress(OSError):
+            last = path / "done" if wanted.get("complete_when") == "done-file" else path
+            found.append((last.stat().st_mtime, path.name))
+    return {"name": max(found)[1], "age_s": max(0, round(time.time() - max(found)[0]))} if found else None
 
 
 def log_paths(folder, whole, node):

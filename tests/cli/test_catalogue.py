@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from tests.cli.trnctl_runner import SIXTEEN, Trnctl, empty_folder, eventually, sandbox
-from tests.recipes import recipe
-from trnctl.render import templates
+from tests.unit.test_catalogue import SUBMITTABLE, scripts
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
-SPECS = [recipe(Path(name).stem) for name in templates.names("workloads/")]
-ON_TRN1 = [one.name for one in SPECS if not one.plan_only and "trn1.32xlarge" in one.ranks_per_node]
+ON_TRN1 = [one for one in SUBMITTABLE if "trn1.32xlarge" in one.ranks_per_node]
 STEPS = 12  # of one start
 
 
@@ -42,20 +40,20 @@ def ended(trnctl: Trnctl, run: str) -> Any:
 
 
 def test_slurm_and_shellcheck_take_the_jobs_of_every_recipe(cluster: Trnctl, tmp_path: Path) -> None:
-    scripts = []
-    for name in ON_TRN1:
-        start = ["--set", "resume_ckpt_path=/fsx/ckpt_28125.pt"] if recipe(name).from_run.recipes else []
-        cluster("submit", name, *start, "--dry-run", "--write", str(tmp_path / name))
-        scripts += sorted((tmp_path / name).glob("*.sbatch"))
-    assert len(scripts) == 2 * len(ON_TRN1)
-    checked = subprocess.run(
-        ["shellcheck", *map(str, scripts)], capture_output=True, text=True, timeout=120, check=False
-    )
+    nodes = {}
+    for spec in ON_TRN1:
+        for name, text in scripts(spec).items():
+            path = tmp_path / f"{spec.name}.{name}"
+            path.write_text(text)
+            nodes[str(path)] = spec.nodes
+    assert len(nodes) == 2 * len(ON_TRN1)
+    checked = subprocess.run(["shellcheck", *nodes], capture_output=True, text=True, timeout=120, check=False)
     assert (checked.returncode, checked.stdout) == (0, "")
-    for script in scripts:
-        nodes = json.loads((script.parent / "run.json").read_text())["nodes"]
-        said = cluster.slurm("sbatch", "--test-only", f"--chdir={tmp_path}", str(script))
-        assert f"using {nodes * 128} processors" in said, script
+    loop = f'for script in "$@"; do echo "$script"; sbatch --test-only --chdir={tmp_path} "$script" 2>&1; done'
+    said = cluster.slurm("sh", "-c", loop, "sh", *nodes)
+    for place, count in nodes.items():
+        answer = said[said.index(place) :].splitlines()[1]
+        assert f"using {count * 128} processors" in answer, place
 
 
 def test_a_llama_compiles_passes_the_gate_and_trains_with_its_own_log(cluster: Trnctl) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tests.fakes import START, World
 from trnctl.actions.runs import OpenCluster, cancel, find_run, results_of
-from trnctl.actions.status import ClusterStatus, current_stage, status
+from trnctl.actions.status import ClusterStatus, current_stage, status, summary
 from trnctl.cli.status_screens import picture
 from trnctl.errors import NotFoundError, RefusedError, ToolError, UsageError
 from trnctl.plan.cost import spent
@@ -242,3 +242,20 @@ def test_a_stack_that_failed_without_a_reason_of_its_own_gets_the_cause(world: W
     [alert] = [one for one in look(world).alerts if one.code == "stack-failed"]
     assert "no reason given" not in alert.message
     assert "capacity" in alert.message
+
+
+def test_the_work_at_risk_is_what_no_checkpoint_holds(world: World) -> None:
+    compiled = {"compile": {"exit_code": 0}}
+    record = RunRecord("r", f"{FOLDER}/r", MANIFEST, {"compile": "1", "train": "2"}, ended=compiled)
+    job = Job("2", "r", "train", "running", "", 16, elapsed_s=3600)
+
+    def risk(**changes: object) -> tuple[str, int | None]:
+        found = summary(replace(record, **changes), {"2": job}, START)  # type: ignore[arg-type]  # each of its own type
+        return found.saved, found.at_risk_s
+
+    assert risk() == ("", 3600)
+    assert risk(saved={"name": "ckpt_900.pt", "age_s": 300}) == ("ckpt_900.pt", 300)
+    assert risk(saved={"name": "ckpt_900.pt", "age_s": 9000}) == ("ckpt_900.pt", 3600), "of an earlier job"
+    assert risk(manifest={**MANIFEST, "checkpoint": {"on_signal": True}}) == ("", None)
+    over = {**compiled, "train": {"exit_code": 0}}
+    assert summary(replace(record, ended=over), {}, START).at_risk_s is None

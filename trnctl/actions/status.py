@@ -45,6 +45,8 @@ class RunStatus:
     recent: tuple[float, ...] = ()  # the throughput of its last steps, oldest first
     quiet_s: int = 0  # since when its log has been silent
     step_s: float | None = None  # what a step takes, measured
+    saved: str = ""  # its newest checkpoint
+    at_risk_s: int | None = None  # seconds of training that a stop would lose now; None where none would be lost
 
     @property
     def over(self) -> bool:
@@ -59,6 +61,7 @@ class RunStatus:
             "steps": self.steps, "throughput": self.throughput, "unit": self.unit, "eta_s": self.eta_s,
             "jobs": dict(self.jobs), "cost_usd": self.cost_usd, "max_cost_usd": self.max_cost_usd,
             "recent_throughput": list(self.recent), "quiet_s": self.quiet_s,
+            "checkpoint": self.saved or None, "at_risk_s": self.at_risk_s,
         }  # fmt: skip
 
 
@@ -216,7 +219,7 @@ def _preparer_alerts(records: Iterable[RunRecord]) -> list[Finding]:
 def summarize(picture: QueuePicture, now: datetime) -> list[RunStatus]:
     """The runs of a picture, the living first, then the newest."""
     jobs = {job.id: job for job in picture.jobs}
-    runs = [_summary(record, jobs, now) for record in picture.runs]
+    runs = [summary(record, jobs, now) for record in picture.runs]
     return sorted(runs, key=lambda run: (run.over, run.state != "running"))
 
 
@@ -284,7 +287,8 @@ def _why(note: Mapping[str, object]) -> str:
     return f"exit code {note.get('exit_code')}"
 
 
-def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunStatus:
+def summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunStatus:
+    """One run at a moment, from its folder and the jobs that Slurm knows."""
     now, manifest, reached = current_stage(record, jobs), record.manifest, record.results or {}
     log = f"train/node-{_whole(manifest.get('log_node'))}.log"
     seen = parse_progress(manifest, record.logs.get(log, "") if now.stage == "train" else "")
@@ -312,7 +316,19 @@ def _summary(record: RunRecord, jobs: Mapping[str, Job], at: datetime) -> RunSta
         recent=seen.recent if now.state == "running" else (),
         quiet_s=record.quiet_s.get(log, 0) if now.stage == "train" else 0,
         step_s=step_s,
+        saved=str((record.saved or {}).get("name", "")),
+        at_risk_s=_at_risk(now, record),
     )
+
+
+def _at_risk(now: StageNow, record: RunRecord) -> int | None:
+    """Seconds since the last checkpoint, or since the job began, whichever is less, of a training that runs and whose
+    script does not save when it is asked to end."""
+    saves = _mapping(record.manifest.get("checkpoint")).get("on_signal")
+    if saves or now.stage != "train" or now.state != "running" or now.job is None:
+        return None
+    age = (record.saved or {}).get("age_s")
+    return min(now.job.elapsed_s, int(age)) if isinstance(age, int | float) else now.job.elapsed_s
 
 
 def _elapsed(now: StageNow, record: RunRecord) -> int:

@@ -282,6 +282,7 @@ def parse_run(record: Mapping[str, Any]) -> RunRecord:
         results=record["results"],
         logs=record["logs"],
         ended=ended,
+        saved=record.get("saved"),
         preparing=record.get("preparing"),
         refused=record.get("refused", ""),
         quiet_s=record.get("quiet", {}),

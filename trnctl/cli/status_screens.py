@@ -150,6 +150,10 @@ def _run_table(runs: Sequence[RunStatus]) -> Table:
             duration(run.elapsed_s) if run.elapsed_s else "–",
             Text(progress_words(run)),
         )
+        if run.at_risk_s is not None:
+            since = f"since {run.saved}" if run.saved else "and nothing is saved yet"
+            words = f"a stop now would lose {duration(run.at_risk_s)} of training, {since}"
+            table.add_row("", "", "", "", "", Text(words, style="dim"))
     if len(ended) > SHOWN_ENDED:
         table.add_row(Text(f"and {len(ended) - SHOWN_ENDED:,} that ended: trnctl runs", style="dim"))
     return table

@@ -160,6 +160,7 @@ class RunRecord:
     results: Mapping[str, object] | None = None
     logs: Mapping[str, str] = field(default_factory=dict)
     ended: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    saved: Mapping[str, object] | None = None  # its newest checkpoint: name, age_s
     preparing: Mapping[str, object] | None = None  # what fetches what it needs: alive, words, done, total, seconds
     refused: str = ""  # Slurm's words when the last try to submit it was refused
     quiet_s: Mapping[str, int] = field(default_factory=dict)  # by log: seconds since it was last written

@@ -4,7 +4,7 @@ stage=compile
 folder=/fsx/trnctl/runs/bert-large-lamb-fp32
 code_folder=/fsx/trnctl/src/aws-neuron-samples-41732e7f6014/torch-neuronx/training/dp_bert_hf_pretrain
 script=dp_bert_large_hf_pretrain_hdf5.py
-virtualenv=/opt/aws_neuronx_venv_pytorch_2_9
+virtualenv=/fsx/trnctl/environments/packages-c2e95cb91fef
 reserved_ports=48620
 cache=/fsx/trnctl/cache/trn1/2.31.1
 parallel= # how many graphs a node compiles at once; empty: as many as its memory holds
@@ -17,7 +17,8 @@ environment=(
     NEURON_COMPILE_CACHE_URL=/fsx/trnctl/cache/trn1/2.31.1
     NEURON_RT_EXEC_TIMEOUT=600
     NEURON_CC_FLAGS=--retry_failed_compilation
-    HF_HOME=/tmp/hf_cache
+    HF_HOME=/fsx/trnctl/hub
+    HF_HUB_OFFLINE=1
     TF_GRPC_DEFAULT_OPTIONS=grpc.keepalive_time_ms=60000,grpc.keepalive_timeout_ms=14400000,grpc.http2.max_pings_without_data=0,grpc.http2.min_ping_interval_without_data_ms=600000
 )
 # shellcheck disable=SC2054
@@ -44,7 +45,7 @@ stage=train
 folder=/fsx/trnctl/runs/bert-large-lamb-fp32
 code_folder=/fsx/trnctl/src/aws-neuron-samples-41732e7f6014/torch-neuronx/training/dp_bert_hf_pretrain
 script=dp_bert_large_hf_pretrain_hdf5.py
-virtualenv=/opt/aws_neuronx_venv_pytorch_2_9
+virtualenv=/fsx/trnctl/environments/packages-c2e95cb91fef
 reserved_ports=48620
 cache=/fsx/trnctl/cache/trn1/2.31.1
 # srun no longer takes --cpus-per-task from the job.
@@ -56,7 +57,8 @@ environment=(
     NEURON_COMPILE_CACHE_URL=/fsx/trnctl/cache/trn1/2.31.1
     NEURON_RT_EXEC_TIMEOUT=600
     NEURON_CC_FLAGS=--retry_failed_compilation
-    HF_HOME=/tmp/hf_cache
+    HF_HOME=/fsx/trnctl/hub
+    HF_HUB_OFFLINE=1
     TF_GRPC_DEFAULT_OPTIONS=grpc.keepalive_time_ms=60000,grpc.keepalive_timeout_ms=14400000,grpc.http2.max_pings_without_data=0,grpc.http2.min_ping_interval_without_data_ms=600000
 )
 # shellcheck disable=SC2054
