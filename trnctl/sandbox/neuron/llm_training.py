@@ -1,9 +1,9 @@
 """The stand-in for the public Llama and GPT-NeoX scripts: their console lines, checkpoints and manners.
 
-It trains nothing: a step is a sleep, its pace a rule of thumb (see `pace.modelled_rate`), the loss is made up. Like
-the originals it installs no signal handler, saves after every so many steps as a folder that gets its file `done`
-last, and fails without its data and its model's configuration. Each start does the few steps that emulation.json
-names, and says so.
+It trains nothing: a step is a sleep of a second at most, the throughput that is told is a rule of thumb for the real
+one (see `pace.modelled_rate`), the loss is made up. Like the originals it installs no signal handler, saves after every
+so many steps as a folder that gets its file `done` last, and fails without its data and its model's configuration. Each
+start does the few steps that emulation.json names, and says so.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from trnctl.sandbox.neuron.training import (
 
 _USUAL_BILLIONS = 20.0  # of a model whose name tells no size
 _SEED = 12349
+_LONGEST_STEP_SECONDS = 1.0  # the real ones take minutes, for which nobody waits in a sandbox
 _WRITING_SECONDS = 0.05  # long enough that a kill can hit it
 
 
@@ -101,7 +102,11 @@ class Loop:
         self._fault_step = begin + max(1, (self._end - begin) // 2)
         self._collective = Collective(whole)
         rate = modelled_rate(billions(training.config), training.sequence, whole.nodes)
-        self._pace = Pace(training.batch, rate, emulation.step_seconds)
+        self._true_seconds = training.batch / rate
+        self._seconds = emulation.step_seconds
+        if self._seconds is None and self._true_seconds > _LONGEST_STEP_SECONDS:
+            self._seconds = _LONGEST_STEP_SECONDS
+        self._pace = Pace(training.batch, rate, self._seconds)
 
     def run(self, tell: Tell) -> None:
         """Train to the end of this start. Raises ScriptError and RuntimeFailure."""
@@ -136,7 +141,8 @@ class Loop:
         if self._world.is_root:
             steps, total = self._end - self._begin, self._training.steps
             text = f"{NOTICE}: nothing is trained; this start {verb} after {steps} steps, at {self._end} of {total}"
-            print(text, flush=True)
+            short = f"; a step of {self._true_seconds:.0f} s takes {self._seconds:g} s" if self._seconds else ""
+            print(text + short, flush=True)
 
 
 def train(script: str, argv: Sequence[str]) -> None:
