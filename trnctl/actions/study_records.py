@@ -33,7 +33,7 @@ def trial_of(record: RunRecord, jobs: Mapping[str, Job]) -> Trial:
         whole_sequences=_whole(whole.get("sequences")),
         sequences_per_unit=_sequences_per_unit(unit, sequence),
         price=_number(manifest.get("price_per_node_hour_usd")),
-        price_source=str(manifest.get("price_source") or ""),
+        price_source=str(manifest.get("price_source") or "") if manifest.get("price_per_node_hour_usd") else "",
         submitted_at=str(manifest.get("submitted_at") or ""),
         settings=_settings(manifest, layout),
     )

@@ -160,12 +160,12 @@ def _grounds(report: Report) -> str:
     """The definitions, and the ground of each figure."""
     points = [point for series in report.series for point in series.counted]
     hours = sorted({point.hours.basis for point in points if point.hours})
-    money_words = f", at this price: {report.price_source};" if report.price_source else ","
+    money_words = f" and the {report.price_source}" if report.price_source else " (no price is known)"
     told = " and ".join(hours) or report.basis
     words = (
         f"Rates are {report.basis}: the average of a run's step lines. Speed-up is "
         "t(n0)/t(n) of a step in strong scaling and rate(n)/rate(n0) in weak scaling; efficiency is speed-up/(n/n0). "
-        f"TRAIN and COST are {told}: of the whole training at that rate{money_words} without compiling, head node "
+        f"TRAIN and COST are {told}: of the whole training at that rate{money_words}, without compiling, head node "
         "and storage."
     )
     return f"{words}{_each_costs(report)}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trnctl.actions.study_watch import PointState, StudyState
     from trnctl.ports import QueuePicture
 
+_ENOUGH_STEPS = 500  # to tell a rate
 _WAYS = {"submit": "submit", "resume": "goes on", "wait": "is under way", "keep": "kept: it is complete"}
 
 
@@ -69,28 +70,47 @@ def _total(screen: Screen, study: StudyPlan) -> None:
     """The money of what is due, with the date of the price, and a way to spend less of it."""
     if not study.due:
         return
-    unknown = "" if study.cost_is_whole else " and what is unknown"
     guess = study.due[0].plan.estimate
     each = f"{money(guess.price_per_node_hour)} a node and hour, " if guess.price_per_node_hour else ""
-    screen.field(
-        "cost",
-        f"about {money(study.cost_usd)}{unknown} for {plural(len(study.due), 'run')} ({each}{guess.price_source}; "
-        "with compiling, without the head node and storage)",
-        indent="  ",
-    )
+    told = f"{each}{guess.price_source}; with compiling, without the head node and storage"
+    screen.field("cost", f"{cost_words(study)} for {plural(len(study.due), 'run')} ({told})", indent="  ")
+    screen.field("basis", _grounds(study), indent="  ", style="dim")
     if study.due[0].plan.cap is not None:
         screen.field("cap", f"{money(study.due[0].plan.cap.usd)} for each run; Slurm ends its jobs there", indent="  ")
     order = "the smallest first, all at once: Slurm runs them side by side while the queue has nodes"
     screen.field("order", order, indent="  ")
     name = study.steps_argument
-    if name and any(point.plan.estimate.steps >= study.workload.steps for point in study.due):
-        words = f"the rate shows after some hundred steps: --set {name}=500 makes each run that short"
+    if name and any(point.plan.estimate.steps > 2 * _ENOUGH_STEPS for point in study.due):
+        words = f"the rate shows after some hundred steps: --set {name}={_ENOUGH_STEPS} makes each run that short"
         screen.field("cheaper", words, indent="  ", style="dim")
+
+
+def cost_words(study: StudyPlan) -> str:
+    """`about $6,129`, as far as it is known."""
+    if not study.cost_usd:
+        return "an unknown sum"
+    return f"about {money(study.cost_usd)}{'' if study.cost_is_whole else ' and what is unknown'}"
+
+
+_GROUNDS = ("published", "interpolated", "extrapolated")
+
+
+def _grounds(study: StudyPlan) -> str:
+    """`modelled from rates published on 1, 16; interpolated on 2, 4, 8`: what time and money rest on."""
+    grounds: dict[str, list[str]] = {}
+    for point in study.due:
+        ground = next((word for word in _GROUNDS if point.plan.estimate.basis.startswith(word)), "")
+        grounds.setdefault(ground, []).append(str(point.nodes))
+    unknown = grounds.pop("", [])
+    told = "; ".join(f"{ground} on {', '.join(nodes)}" for ground, nodes in grounds.items())
+    words = [f"modelled from rates {told}"] if told else []
+    words += [f"no rate is known on {', '.join(unknown)}"] if unknown else []
+    return "; ".join(words)
 
 
 def question(study: StudyPlan) -> str:
     """What is asked before money is spent."""
-    return f"Submit {plural(len(study.due), 'run')} for about {money(study.cost_usd)}?"
+    return f"Submit {plural(len(study.due), 'run')} for {cost_words(study)}?"
 
 
 def submitted(
