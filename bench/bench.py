@@ -220,6 +220,45 @@ def submit(it: World) -> Row:
     return Row("trnctl submit, cold and again", detail, max(first, made, second, more), 1)
 
 
+def graphs(cache: Path, count: int) -> None:
+    """Put so many whole graphs into a cache, and into the ledger of its one fingerprint."""
+    (ledger,) = (cache / "ledger").glob("*.json")
+    (compiler,) = cache.glob("neuronxcc-*")
+    told = json.loads(ledger.read_text())
+    for number in range(count):
+        graph = compiler / f"MODULE_{number}+d41d8cd9"
+        graph.mkdir()
+        for name in ("model.hlo_module.pb", "model.neff", "model.done"):
+            (graph / name).write_text("x")
+        told["graphs"].append(f"{compiler.name}/{graph.name}")
+    ledger.write_text(json.dumps(told))
+
+
+def compile_cache(it: World) -> list[Row]:
+    """What 200 compiled graphs cost a submit more than --compile skip, and what 10,000 cost `cache verify`."""
+    it.trnctl("submit", "bert-large", "-N", "2", "--name", "compiles", "-f")
+    (cache,) = it.home.glob("clusters/*/root/fsx/trnctl/cache/trn1/*")
+    graphs(cache, 200)
+    words = ("submit", "bert-large", "-N", "2", "--hold")
+    cached, skipped = alternate(it.line(*words), it.line(*words, "--compile", "skip"), it.environment, it.environment)
+    mine, base = median(run.wall for run in cached), median(run.wall for run in skipped)
+    rows = [Row("cached submit, 200 graphs", f"wall {mine:.2f} s, --compile skip {base:.2f} s", mine - base, 1, " s")]
+    program = (
+        "import sys, time, pathlib; sys.path.insert(0, sys.argv[1]); import tend; began = time.perf_counter(); "
+        "tend.look({}, [pathlib.Path(sys.argv[2])], ''); print(time.perf_counter() - began)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        many = Path(folder) / "cache/trn1/2.31.1"
+        (many / "ledger").mkdir(parents=True)
+        (many / "neuronxcc-1+a").mkdir()
+        (many / "ledger" / "abc.json").write_text('{"graphs": [], "state": "complete"}')
+        graphs(many, 10_000)
+        argv = [sys.executable, "-c", program, str(ROOT / "templates" / "node"), str(Path(folder) / "runs")]
+        walls = [float(subprocess.run(argv, capture_output=True, check=True).stdout) for _ in range(RUNS)]
+    rows.append(Row("cache verify, 10,000 graphs", "wall on the head node", median(walls), 2, " s"))
+    return rows
+
+
 def status(it: World) -> Row:
     facts = it.pcluster_environment()
     describe = [str(BIN / "pcluster"), "describe-cluster", "-n", cluster_name(), "-r", facts["AWS_REGION"]]
@@ -276,7 +315,7 @@ def main() -> None:
     with world() as it:
         rows = [start_of_help(it.folder), validate(it.folder), why_file(it.folder), sandbox_up(it)]
         it.trnctl("cluster", "create", "-y")
-        rows += [submit(it), status(it)]
+        rows += [submit(it), status(it), *compile_cache(it)]
     rows += trainer()
     print(f"medians of {RUNS} alternating runs, {os.cpu_count()} cores\n")
     print(*rows, sep="\n")
