@@ -24,7 +24,7 @@ def test_the_two_words_about_storage_exclude_each_other(account: Trnctl) -> None
 
 
 def test_runs_are_cancelled_when_told_and_kept_storage_goes_at_a_second_teardown(account: Trnctl) -> None:
-    account("cluster", "create", "-y", timeout=120)
+    account("cluster", "create", "-y", timeout=240)
     account("submit", "bert-large", "-N", "2", "--hold", "--name", "alive")
     assert "ultra1 is at work: alive" in account("teardown", "--keep-storage", "-y", code=3).talk
     ended = account("teardown", "--keep-storage", "--cancel-runs", "-y", "-o", "json", timeout=120)
@@ -44,7 +44,7 @@ def test_runs_are_cancelled_when_told_and_kept_storage_goes_at_a_second_teardown
 
 
 def test_delete_takes_the_stack_alone(account: Trnctl) -> None:
-    account("cluster", "create", "-y", timeout=120)
+    account("cluster", "create", "-y", timeout=240)
     assert account.json("cluster", "delete", "-y", timeout=120) == {"deleted": "ultra1"}
     assert account.json("cluster", "list")["clusters"] == []
     account("status", code=8)
