@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 # What the tests and the sandbox call, and the Debian package that brings it.
 declare -A package_of=(
     [slurmctld]=slurmctld [slurmd]=slurmd [sbatch]=slurm-client [munged]=munge
-    [sshd]=openssh-server [ssh]=openssh-client [shellcheck]=shellcheck
+    [sshd]=openssh-server [ssh]=openssh-client [shellcheck]=shellcheck [rsync]=rsync [git]=git
 )
 pythons=(python3 python3.11 python3.12 python3.13 python3.14)
 oldest_node=18
