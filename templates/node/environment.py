@@ -58,7 +58,7 @@ def see_through(python, target, below):
 
 
 def bring_programs(target, base):
-    """The programs of the environment below, started with this one's Python."""
+    """The programs of the environment below, started with this one's Python; what is no Python, by a link."""
     first = re.compile(rb"#!.*python[0-9.]*\s*\n")
     for program in sorted((base / "bin").iterdir()):
         own = target / "bin" / program.name
@@ -69,6 +69,8 @@ def bring_programs(target, base):
         if shebang:
             own.write_bytes(b"#!" + os.fsencode(str(target / "bin" / "python")) + b"\n" + text[shebang.end() :])
             own.chmod(0o755)
+        elif os.access(str(program), os.X_OK):
+            own.symlink_to(program)
 
 
 def run_code(argv):

@@ -148,6 +148,8 @@ def test_packages_stand_on_the_environment_below(tmp_path: Path) -> None:
     (place / "below.py").write_text("word = 'below'\n")
     (base / "bin/torchrun").write_text(f"#!{base}/bin/python\nimport below, above\nprint(below.word, above.word)\n")
     (base / "bin/torchrun").chmod(0o755)
+    (base / "bin/compiler").write_text("#!/bin/sh\necho compiled\n")
+    (base / "bin/compiler").chmod(0o755)
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     name, content = wheel("above", "1.0", "word = 'above'\n")
@@ -159,6 +161,7 @@ def test_packages_stand_on_the_environment_below(tmp_path: Path) -> None:
     assert Run(tmp_path, [need]).prepare(**offline) == 0
     told = subprocess.run([str(target / "bin/torchrun")], check=True, capture_output=True, text=True, timeout=60)
     assert told.stdout == "below above\n"
+    assert (target / "bin/compiler").resolve() == base / "bin/compiler"
     missing = replace(
         need, fetch={**fetch, "packages": ["nowhere==1.0"], "target": str(target) + "2"}, path="/nowhere/x"
     )
