@@ -77,14 +77,15 @@ def open_services(target: str, *, region: str, cluster: str, spec: ClusterSpec |
     return _services(environ, region, spec, profile=profile, ssh=_aws_ssh(spec, region, profile))
 
 
-def this_machine(grace: float) -> Shell:
-    """Commands here, also those that lie beside this Python; a stream that is closed has so many seconds to end."""
+def this_machine(grace: float, variables: Mapping[str, str]) -> Shell:
+    """Commands here, also those that lie beside this Python, with some more variables; a stream that is closed has so
+    many seconds to end."""
     from trnctl.adapters.local_shell import LocalShell
 
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     # Ranks of one machine need no address that others can reach.
     loopback = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"}
-    return LocalShell({**loopback, **os.environ}, path, grace=grace)
+    return LocalShell({**loopback, **os.environ, **variables}, path, grace=grace)
 
 
 def _services(

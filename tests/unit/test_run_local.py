@@ -15,7 +15,7 @@ from trnctl.errors import RunFailed, ToolMissing, UsageError
 from trnctl.specs.workload import WorkloadSpec
 
 TINY = "fsdp-llama-tiny"
-LOOKS, STARTS = 'command -v "$1"', 'exec env "$@" 2>&1'
+LOOKS, STARTS = 'command -v "$1"', 'exec "$@" 2>&1'
 FOLDER = "/home/me/run 1"
 
 
@@ -60,6 +60,13 @@ def test_the_command_is_the_one_of_a_cluster_under_a_local_rendezvous() -> None:
     assert "--resume" not in plan.words
     assert plan.environment["OMP_NUM_THREADS"] == "1"
     assert {"code/train.py", "parallel.json"} <= {file.name for file in plan.files}
+
+
+def test_no_variable_stands_in_the_command_which_everybody_may_read() -> None:
+    wishes = LocalWishes(2, FOLDER, {}, {"HF_TOKEN": "hf_secret"})
+    plan = plan_local(recipe(TINY), wishes)
+    assert "hf_secret" not in " ".join(plan.argv)
+    assert plan.environment["HF_TOKEN"] == "hf_secret"
 
 
 def test_a_run_that_is_there_goes_on() -> None:

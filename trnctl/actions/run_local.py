@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -54,14 +53,9 @@ class LocalPlan:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The whole command; what it says on stderr comes with the rest, in its order."""
-        variables = [f"{name}={value}" for name, value in self.environment.items()]
-        return ("sh", "-c", 'exec env "$@" 2>&1', "sh", *variables, self.torchrun, *self.words)
-
-    @property
-    def command(self) -> str:
-        """The same for a person to type."""
-        return shlex.join([*(f"{n}={v}" for n, v in self.environment.items()), self.torchrun, *self.words])
+        """The whole command; what it says on stderr comes with the rest, in its order. `environment` is not in it:
+        whoever starts it passes that on, since everybody on a machine may read the words of a command."""
+        return ("sh", "-c", 'exec "$@" 2>&1', "sh", self.torchrun, *self.words)
 
 
 def run_folder(workload: str, now: datetime) -> str:

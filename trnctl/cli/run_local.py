@@ -47,4 +47,4 @@ def run_local(
         checkpoint=newest(folder / "checkpoints", recipe.checkpoint.pattern),
     )
     plan = plan_local(recipe, wishes)
-    screens.train(Screen(session), plan, run_local(plan, this_machine(screens.GRACE)))
+    screens.train(Screen(session), plan, run_local(plan, this_machine(screens.GRACE, plan.environment)))

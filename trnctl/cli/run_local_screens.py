@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from trnctl.actions.run_local import run_folder as new_folder
 from trnctl.cli.files import write_files
 from trnctl.cli.output import Screen
+from trnctl.cli.words import plural
 from trnctl.errors import Interrupted
 from trnctl.plan.progress import parse_progress
 
@@ -34,7 +35,9 @@ def train(screen: Screen, plan: LocalPlan, lines: Generator[str]) -> None:
         screen.say(f"! {sentence}", style="yellow")
     write_files(folder, plan.files)
     layout = plan.layout
-    screen.field("run", f"{plan.workload.name} on {layout.world} ranks of this machine, {plan.steps} steps")
+    screen.field(
+        "run", f"{plan.workload.name} on {plural(layout.world, 'rank')} of this machine, {plural(plan.steps, 'step')}"
+    )
     batch = f"{layout.micro_batch} × {layout.accumulation} × {layout.data} = {layout.global_batch} global"
     screen.field("batch", f"{batch}   shard {layout.shard} × replicas {layout.replicas} × tensor {layout.tensor}")
     screen.field("folder", plan.folder)
