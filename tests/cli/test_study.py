@@ -125,9 +125,10 @@ class TestStory:
         assert "add -y" in story.asked.err.splitlines()[-1]
         assert story.asked.out == ""
 
-    def test_a_point_that_failed_is_named_with_its_reason(self, story: Story) -> None:
+    def test_a_point_that_failed_is_named_with_its_cause(self, story: Story) -> None:
         assert "1 of 1 points of bert-large-strong failed: on 2 nodes" in story.failed.talk
-        assert re.search(r"bert-large-strong-n2: train failed \(\w.*\)", story.failed.talk)
+        # What `why` finds, whatever the fault of that name prints: a cause, and what to do about it.
+        assert re.search(r"bert-large-strong-n2: train failed \(exit code 1\): \w.{10,} — \w", story.failed.talk)
         assert "the same command again" in story.failed.talk
 
     def test_ctrl_c_leaves_the_runs_at_work_and_says_how_to_look_again(self, story: Story) -> None:
