@@ -35,7 +35,7 @@ def ended(trnctl: Trnctl, run: str) -> Any:
         (found,) = [one for one in trnctl.json("runs")["runs"] if one["run"] == run]
         return found["state"] in {"completed", "failed", "cancelled"}
 
-    eventually(over, f"{run} over", timeout=120)
+    eventually(over, f"{run} over", timeout=400)
     return trnctl.json("results", run)
 
 
@@ -67,7 +67,7 @@ def test_a_llama_compiles_passes_the_gate_and_trains_with_its_own_log(cluster: T
     log = cluster.shared("/fsx/trnctl/runs/llama/logs/train/node-0.log").read_text()
     assert "throughput : " in log
     assert "seq/s" in log
-    ledger = json.loads(next(cluster.shared("/fsx/trnctl/cache").rglob("trnctl-ledger/*.json")).read_text())
+    ledger = json.loads(next(cluster.shared("/fsx/trnctl/cache").rglob("ledger/*.json")).read_text())
     assert (ledger["workload"], ledger["state"]) == ("llama3-8b", "complete")
     again = cluster.json(
         "submit", "llama3-8b", "--name", "again", "--set", "lr=0.1", "--set", "checkpoint_freq=5", "--hold"

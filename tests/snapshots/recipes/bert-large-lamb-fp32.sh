@@ -4,7 +4,7 @@ stage=compile
 folder=/fsx/trnctl/runs/bert-large-lamb-fp32
 code_folder=/fsx/trnctl/src/aws-neuron-samples-41732e7f6014/torch-neuronx/training/dp_bert_hf_pretrain
 script=dp_bert_large_hf_pretrain_hdf5.py
-virtualenv=/fsx/trnctl/environments/packages-c2e95cb91fef
+virtualenv=/fsx/trnctl/packages/c2e95cb91fef
 reserved_ports=48620
 cache=/fsx/trnctl/cache/trn1/2.31.1
 parallel= # how many graphs a node compiles at once; empty: as many as its memory holds
@@ -45,7 +45,7 @@ stage=train
 folder=/fsx/trnctl/runs/bert-large-lamb-fp32
 code_folder=/fsx/trnctl/src/aws-neuron-samples-41732e7f6014/torch-neuronx/training/dp_bert_hf_pretrain
 script=dp_bert_large_hf_pretrain_hdf5.py
-virtualenv=/fsx/trnctl/environments/packages-c2e95cb91fef
+virtualenv=/fsx/trnctl/packages/c2e95cb91fef
 reserved_ports=48620
 cache=/fsx/trnctl/cache/trn1/2.31.1
 # srun no longer takes --cpus-per-task from the job.

@@ -4,7 +4,7 @@ stage=compile
 folder=/fsx/trnctl/runs/gpt-neox-6.9b
 code_folder=/fsx/trnctl/src/neuronx-distributed-9a5cbe173dde/examples/training/tp_dp_gpt_neox_hf_pretrain/tp_dp_gpt_neox_6.9b_hf_pretrain
 script=tp_dp_gpt_neox_6.9b_hf_pretrain.py
-virtualenv=/fsx/trnctl/environments/packages-012781a16721
+virtualenv=/fsx/trnctl/packages/012781a16721
 reserved_ports=44000,48620
 cache=/fsx/trnctl/cache/trn1/2.31.1
 parallel= # how many graphs a node compiles at once; empty: as many as its memory holds
@@ -47,7 +47,7 @@ stage=train
 folder=/fsx/trnctl/runs/gpt-neox-6.9b
 code_folder=/fsx/trnctl/src/neuronx-distributed-9a5cbe173dde/examples/training/tp_dp_gpt_neox_hf_pretrain/tp_dp_gpt_neox_6.9b_hf_pretrain
 script=tp_dp_gpt_neox_6.9b_hf_pretrain.py
-virtualenv=/fsx/trnctl/environments/packages-012781a16721
+virtualenv=/fsx/trnctl/packages/012781a16721
 reserved_ports=44000,48620
 cache=/fsx/trnctl/cache/trn1/2.31.1
 # srun no longer takes --cpus-per-task from the job.

@@ -4,7 +4,7 @@ stage=compile
 folder=/fsx/trnctl/runs/llama3-70b
 code_folder=/fsx/trnctl/src/neuronx-distributed-9a5cbe173dde/examples/training/llama/tp_pp_llama_hf_pretrain
 script=run_llama_nxd.py
-virtualenv=/fsx/trnctl/environments/packages-b9bae48323b7
+virtualenv=/fsx/trnctl/packages/b9bae48323b7
 reserved_ports=44000
 cache=/fsx/trnctl/cache/trn1/2.31.1
 parallel= # how many graphs a node compiles at once; empty: as many as its memory holds
@@ -62,7 +62,7 @@ stage=train
 folder=/fsx/trnctl/runs/llama3-70b
 code_folder=/fsx/trnctl/src/neuronx-distributed-9a5cbe173dde/examples/training/llama/tp_pp_llama_hf_pretrain
 script=run_llama_nxd.py
-virtualenv=/fsx/trnctl/environments/packages-b9bae48323b7
+virtualenv=/fsx/trnctl/packages/b9bae48323b7
 reserved_ports=44000
 cache=/fsx/trnctl/cache/trn1/2.31.1
 # srun no longer takes --cpus-per-task from the job.
