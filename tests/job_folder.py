@@ -131,6 +131,7 @@ def make_job_folder(
     mirror: str = "",
     cap: Cap | None = None,
     check: bool = False,
+    time_limit: str | None = None,
 ) -> JobFolder:
     """Render bert-large, or another workload, for two nodes below `mount`, with its code and its tools in place."""
     spec = workload or recipe()
@@ -140,7 +141,7 @@ def make_job_folder(
         folder=str(folder), mount=str(mount), environment=dict(environment or {}), arguments=dict(arguments or {}),
         notice=notice,
     )  # fmt: skip
-    asked = replace(asked, sdk=sdk, cap=cap, mirror=mirror, check=check)
+    asked = replace(asked, sdk=sdk, cap=cap, mirror=mirror, check=check, time_limit=time_limit or asked.time_limit)
     for file in documents(spec, layout(2, workload=spec), asked):
         (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
         (folder / file.name).write_text(file.text)

@@ -8,10 +8,12 @@ prints is an object, JSON after `trnctl `:
     {"ok": {"files": N, "bytes": N, "copied": N, "to": "s3://…"}}, or {"error": {"kind", "message", "said"}}
 
 A file that lies there already with the same size, and was written there later, is not copied again, so that an export
-that broke off goes on where it was. Only Python 3.6.
+that broke off goes on where it was. A run that this user may not read ends it before anything is copied: who asks is
+about to delete the file system, and must not learn afterwards what was left out. Only Python 3.6.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -26,6 +28,11 @@ def main(text):
     request = json.loads(text)
     name, prefix = s3.split(request["to"])
     bucket = s3.Bucket(name, request.get("region", ""))
+    shut = unreadable(places(request))
+    if shut:
+        message = "These folders of runs cannot be read by this user of the head node: {}.".format(", ".join(shut))
+        emit({"error": {"kind": "unreadable", "message": message, "said": ""}})
+        return 3
     files = list(wanted(places(request)))
     emit({"files": len(files), "bytes": sum(path.stat().st_size for _, path in files)})
     try:
@@ -58,6 +65,25 @@ def places(request):
     for pattern in request["runs_folder"].split(":"):
         found += sorted(Path("/").glob(pattern[1:])) if "*" in pattern else [Path(pattern)]
     return found
+
+
+def unreadable(folders):
+    """Folders that may hold runs, and are closed to this user; pathlib passes over them in silence."""
+    found = []
+    for run in [one for folder in folders if folder.is_dir() for one in sorted(folder.iterdir()) if one.is_dir()]:
+        if closed(run):
+            found.append(str(run))
+            continue
+        found += [str(run / name) for name in WHOLE if (run / name).is_dir() and closed(run / name)]
+        for name in WHOLE:
+            for place, inside, _ in os.walk(str(run / name)):
+                found += [str(Path(place, one)) for one in inside if closed(Path(place, one))]
+    return found
+
+
+def closed(folder):
+    """Whether this user may not look into a folder."""
+    return not os.access(str(folder), os.R_OK | os.X_OK)
 
 
 def wanted(folders):

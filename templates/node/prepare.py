@@ -125,7 +125,9 @@ def alone(target, run, what, tell):
 def let_go(folder, tell):
     """Release the run's first job, unless it was submitted to be held."""
     done = read_json(folder / "submitted.json") or {}
-    first = next((done["jobs"][one] for one in ("compile", "train") if one in done.get("jobs", {})), None)
+    # A run that was resumed has done some stages, and submitted.json still tells their jobs.
+    stages = done.get("stages") or ("compile", "train")
+    first = next((done["jobs"][one] for one in stages if one in done.get("jobs", {})), None)
     if first is None or done.get("hold"):
         tell("everything is there; the jobs stay held, as asked for")
         return

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import cache
 import preparing
-from folder import Refused, lock, read_json, run_folder, write_json
+from folder import Refused, lock, now, read_json, run_folder, write_json
 from needs import missing
 from slurm import call, jobs_of, require_slurm
 from submit import STAGES, free_locks, go_on, newest_checkpoint, record, submit_stages, with_preparing
@@ -45,6 +45,9 @@ def resume(request):
         for stage in ["prepare", *stages] if lacking else stages:
             with suppress(OSError):
                 (folder / "ended" / (stage + ".json")).unlink()
+        if not lacking and preparing.failed(folder):
+            # A person has brought what the preparer could not: else a submit would take the run for one that failed.
+            write_json(folder / "ended" / "prepare.json", {"stage": "prepare", "exit_code": 0, "at": now()})
         with suppress(OSError):
             (folder / "notified.json").unlink()  # its new end is told, too
         found = {name: before.get(name) for name in ("compile", "why", "digest")}

@@ -74,3 +74,24 @@ def test_a_run_without_a_cap_asks_for_nothing(tmp_path: Path) -> None:
     earlier(job, "compile", 9999)
     assert job.run("train")[0] == 0
     assert updates(job) == []
+
+
+def test_a_limit_that_the_person_gave_is_never_raised(tmp_path: Path) -> None:
+    """Slurm would refuse that to a plain user, and the job would end before it began."""
+    job = make_job_folder(tmp_path, cap=CAP, time_limit="0:30:00")
+    earlier(job, "compile", 10 * 60)
+    code, said = job.run("train", NO_UPDATE="1")
+    assert code == 0, said
+    other = make_job_folder(tmp_path / "other", cap=CAP, time_limit="0:30:00")
+    earlier(other, "compile", 40 * 60 + 5)
+    assert other.run("train")[0] == 0
+    assert updates(other) == ["update jobid=7 timelimit=18"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit"),
+    [("30", "30"), ("0", "0:58:00"), ("0:00", "0:58:00"), ("2:00:00", "0:58:00"), (None, "0:58:00")],
+)
+def test_a_time_limit_cannot_lift_the_cap(asked: str | None, limit: str) -> None:
+    """Slurm takes a limit of 0 for none."""
+    assert CAP.clip(asked) == limit

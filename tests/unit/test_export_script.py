@@ -163,3 +163,15 @@ def test_a_refusal_ends_it_with_awss_words(store: Store, runs: Path) -> None:
     assert code == 3
     assert told[-1]["error"]["kind"] == "export"
     assert "AccessDenied" in told[-1]["error"]["said"]
+
+
+def test_a_run_that_cannot_be_read_ends_it_before_anything_is_copied(store: Store, runs: Path) -> None:
+    """Whoever asks deletes the file system next. Root, who may run tests, may read all: the answer is stood in for."""
+    other = runs / "of-another-user"
+    other.mkdir()
+    closed = "import os\nos.access = lambda path, mode: not path.endswith('of-another-user')\n"
+    code, told = export(store, runs, closed + exporter())
+    assert (code, store.objects) == (3, {})
+    assert told[-1]["error"]["kind"] == "unreadable"
+    assert str(other) in told[-1]["error"]["message"]
+    assert "no-run" not in told[-1]["error"]["message"]

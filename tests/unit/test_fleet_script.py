@@ -290,3 +290,24 @@ def test_the_sandbox_runs_what_the_node_script_would_put_there(tmp_path: Path) -
     assert os.access(program, os.X_OK)
     assert json.loads((root / "opt/trnctl/fleet.json").read_text())["ttl"]["idle_s"] == 12 * 3600
     assert not os.access(root / "opt/trnctl/lib/s3.py", os.X_OK)
+
+
+def test_a_fleet_that_a_person_has_stopped_and_starts_again_is_left_alone(head: Head, cloud: Cloud) -> None:
+    head.settings(ttl=IDLE, bucket=None)
+    head.says(node("a-1", "idle", partition="inact"))
+    head.look()
+    head.knows(idle_since=time.time() - 9 * 3600)
+    head.look()
+    head.says(node("a-1", "idle"))
+    head.look()
+    assert cloud.asked == [], "nobody could have submitted a job yet"
+
+
+def test_a_job_that_comes_while_it_looks_keeps_the_fleet(head: Head, cloud: Cloud) -> None:
+    head.settings(ttl={"idle_s": None, "at": time.time() - 5, "end_jobs": False}, bucket=None)
+    head.says(node("a-1", "idle"))
+    later = f'cat "{head.root}/jobs"; echo "7|PENDING" >"{head.root}/jobs"'
+    (head.root / "bin/squeue").write_text(f"#!/bin/sh\n{later}\n")
+    head.look()
+    assert cloud.asked == []
+    assert "stopped_at" not in head.state()["ttl"]

@@ -130,6 +130,17 @@ def test_what_is_gone_here_is_named_but_not_what_tools_write_there() -> None:
     assert gone(listing, code) == ["old.py"]
 
 
+def test_what_gitignore_names_is_never_taken_for_gone(tmp_path: Path) -> None:
+    """A training that was started in that folder has written outputs there, which are not here."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / ".gitignore").write_text("outputs/\n*.ckpt\n")
+    (tmp_path / "pkg/.gitignore").write_text("cache\n")
+    (tmp_path / "train.py").touch()
+    code = read_code(str(tmp_path))
+    kept = ["./outputs/step_9/model.bin", "./last.ckpt", "./pkg/cache/x"]
+    assert gone("\0".join([*kept, "./old.py", "./cache/y", ""]), code) == ["old.py", "cache/y"]
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [

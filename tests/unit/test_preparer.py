@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import http.server
 import json
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -372,3 +374,41 @@ def until(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
     while not holds():
         assert time.monotonic() < limit, f"{seconds:g} s, and still not: {what}"
         time.sleep(0.02)
+
+
+def test_the_first_job_of_a_run_that_was_resumed_is_let_go(tmp_path: Path, files: Files) -> None:
+    """Its compile job is over, and still stands in submitted.json."""
+    need = data(tmp_path, f"{files.url}/bucket/shards.tar")
+    run = Run(tmp_path, [need], jobs={"compile": "6", "train": "7"}, stages=["train"])
+    assert run.prepare() == 0
+    assert run.asked == ["scontrol release 7"]
+
+
+def test_a_token_is_given_to_no_other_host(tmp_path: Path) -> None:
+    """The hub sends large files from elsewhere."""
+    told: dict[str, str | None] = {}
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.rpartition("/")[2]
+            told[name] = self.headers.get("Authorization")
+            port = self.server.server_address[1]
+            there = {"config.json": f"http://127.0.0.1:{port}/here", "weights.bin": f"http://localhost:{port}/there"}
+            self.send_response(302 if name in there else 200)
+            self.send_header("Location", there.get(name, ""))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    target, names = tmp_path / "trnctl/hub/hub/models--bert", ["config.json", "weights.bin"]
+    fetch = {"kind": "hub", "target": str(target), "model": "bert", "revision": "a" * 40, "files": names}
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        run = Run(tmp_path, [Need(f"{target}/.whole", "the model bert", "", fetch=fetch)])
+        try:
+            assert run.prepare(HF_ENDPOINT=f"http://127.0.0.1:{server.server_port}", HF_TOKEN="hf_x") == 0
+        finally:
+            server.shutdown()
+    assert told == {"config.json": "Bearer hf_x", "here": "Bearer hf_x", "weights.bin": "Bearer hf_x", "there": None}

@@ -49,7 +49,7 @@ def bring(code: Code, path: str, opened: OpenCluster) -> Brought:
 
 def sync(code: Code, path: str, opened: OpenCluster, *, delete: bool, dry_run: bool) -> Transferred:
     """Make the folder `path` on shared storage like the code here. With `delete` also what is no longer here goes, but
-    for what is never code."""
+    for what git's rules leave out: what a training has written there, as outputs and checkpoints, is often among it."""
     head = head_of(opened.cluster, opened.services)
     shell, files = opened.services.head.shell(head), opened.services.head.files(head)
     names = code.names
@@ -63,14 +63,14 @@ def sync(code: Code, path: str, opened: OpenCluster, *, delete: bool, dry_run: b
 
 
 def gone(listing: str, code: Code) -> list[str]:
-    """The files of a listing (`find -print0`, names after `./`) that the code no longer has. What tools write beside
-    code on the cluster, as `__pycache__`, is none of it."""
+    """The files of a listing (`find -print0`, names after `./`) that the code no longer has. What is never code, as
+    `__pycache__`, and what the code's own rules leave out, is none of it."""
     there = [name.removeprefix("./") for name in listing.split("\0") if name]
-    rules, known = rules_of(ALWAYS), set(code.names)
-    return [name for name in there if name not in known and not _tools_own(name, rules)]
+    rules, known = [*rules_of(ALWAYS), *code.rules], set(code.names)
+    return [name for name in there if name not in known and not _left_out(name, rules)]
 
 
-def _tools_own(name: str, rules: Sequence[IgnoreRule]) -> bool:
+def _left_out(name: str, rules: Sequence[IgnoreRule]) -> bool:
     parts = PurePosixPath(name).parts
     paths = ["/".join(parts[: end + 1]) for end in range(len(parts))]
     return any(ignored(path, rules, folder=path != name) for path in paths)

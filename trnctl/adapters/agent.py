@@ -127,6 +127,11 @@ _REFUSALS: dict[str, tuple[type[TrnctlError], str]] = {
         "Nothing has been deleted. The head node's role must be allowed to write there (iam.policies); it may write to "
         "the cluster's own bucket. Run the command again: it goes on where it broke off.",
     ),
+    "unreadable": (
+        ToolError,
+        "Nothing has been copied or deleted. Let their owners copy them, or open them to this user: trnctl ssh -- sudo "
+        "chmod -R a+rX FOLDER; then run the command again.",
+    ),
     "never": (RefusedError, "Submit it: trnctl submit."),
     "no-checkpoint": (RefusedError, "Look at what it has: trnctl results RUN; or start from the beginning."),
     "no-nodes": (RefusedError, "trnctl health -N 1 starts a node and looks at it; trnctl status shows them all."),

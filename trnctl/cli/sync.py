@@ -6,7 +6,9 @@ import typer
 
 from trnctl.cli.session import Session
 
-Delete = Annotated[bool, typer.Option("--delete", help="Remove there what is no longer here.")]
+Delete = Annotated[
+    bool, typer.Option("--delete", help="Remove there what is no longer here, but not what .gitignore names.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be copied and removed; change nothing.")]
 
 

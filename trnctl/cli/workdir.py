@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,9 @@ def read_code(folder: str) -> Code:
     root = Path(folder).expanduser()
     if not root.is_dir():
         raise UsageError(f"there is no folder {folder}", remedy="correct the path; it is relative to the recipe's file")
+    rules: list[IgnoreRule] = []
     try:
-        return code_of(str(root.absolute()), _files(root.resolve()))
+        return replace(code_of(str(root.absolute()), _files(root.resolve(), rules)), rules=tuple(rules))
     except OSError as error:
         raise UsageError(
             f"{error.filename or folder} cannot be read: {error.strerror}", remedy="check its permissions"
@@ -38,25 +40,29 @@ def workdir_of(recipe: WorkloadSpec, path: str) -> str:
     return str(Path(path).parent / Path(recipe.workdir).expanduser())
 
 
-def _files(root: Path) -> Iterator[CodeFile]:
-    """Every file that belongs to the code. Folders that are left out are not entered."""
+def _files(root: Path, found: list[IgnoreRule]) -> Iterator[CodeFile]:
+    """Every file that belongs to the code. Folders that are left out are not entered. `found` takes all rules, those of
+    a folder behind those of the folders above it."""
     from trnctl.plan.ignore import ALWAYS, ignored, rules_of
 
-    rules: dict[str, list[IgnoreRule]] = {"": [*rules_of(ALWAYS), *_above(root), *_rules(root, "")]}
+    found += [*rules_of(ALWAYS), *_above(root), *_rules(root, "")]
+    rules = {"": [*found]}
     for place, folders, names in os.walk(root):
         inside = Path(place).relative_to(root).as_posix()
         base = "" if inside == "." else f"{inside}/"
         if base:
             above = base[:-1].rpartition("/")[0]
-            rules[base] = [*rules[f"{above}/" if above else ""], *_rules(Path(place), base)]
+            own = _rules(Path(place), base)
+            rules[base] = [*rules[f"{above}/" if above else ""], *own]
+            found += own
         known = rules[base]
         links = [name for name in folders if (Path(place) / name).is_symlink()]
         folders[:] = sorted(
             name for name in folders if name not in links and not ignored(base + name, known, folder=True)
         )
         for name in sorted([*names, *links]):
-            if not ignored(base + name, known, folder=False) and (found := _file(Path(place) / name, base + name)):
-                yield found
+            if not ignored(base + name, known, folder=False) and (file := _file(Path(place) / name, base + name)):
+                yield file
 
 
 def _rules(folder: Path, base: str) -> list[IgnoreRule]:

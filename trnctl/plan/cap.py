@@ -15,7 +15,7 @@ from trnctl.specs.prices import Prices
 # minute was seen to end after 85 s. templates/job/results.py keeps the same time back.
 GRACE_S = 90
 # Options of sbatch that would make a job longer or larger than what the cap was reckoned for.
-_OVERRULING = re.compile(r"(-t|--time|-N|--nodes|-a|--array)(=.*|\d.*)?")
+_OVERRULING = re.compile(r"-[tNa].*|(--time|--nodes|--ar|--arr|--arra|--array)(=.*)?")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Cap:
     def clip(self, time_limit: str | None) -> str:
         """The shorter of the cap and the time limit that the person gave (Slurm's form)."""
         asked = minutes_of(time_limit) if time_limit else None
-        return time_limit if time_limit and asked is not None and asked <= self.minutes else slurm_time(self.minutes)
+        # Slurm takes a limit of nothing for none at all.
+        return time_limit if time_limit and asked and asked <= self.minutes else slurm_time(self.minutes)
 
 
 def cap_of(

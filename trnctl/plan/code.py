@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from trnctl.errors import RefusedError, UsageError
+from trnctl.plan.ignore import IgnoreRule
 from trnctl.specs.workload import Source, WorkloadSpec
 
 MOST_BYTES = 1 << 30  # code is small; what is larger is data, which belongs on shared storage
@@ -25,12 +26,13 @@ class CodeFile:
 
 @dataclass(frozen=True)
 class Code:
-    """A folder's files, without what git's rules leave out. `digest` is 40 hexadecimal digits."""
+    """A folder's files, without what git's `rules` leave out. `digest` is 40 hexadecimal digits."""
 
     folder: str
     names: tuple[str, ...]
     size: int
     digest: str
+    rules: tuple[IgnoreRule, ...] = ()
 
 
 def code_of(folder: str, files: Iterable[CodeFile]) -> Code:

@@ -21,6 +21,7 @@ The run's folder on shared storage, as the job scripts, the head node's agent an
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -28,7 +29,7 @@ from dataclasses import asdict, dataclass, field, replace
 from trnctl import __version__
 from trnctl.errors import UsageError
 from trnctl.plan.arguments import Filled, checkpoint_steps, fill_in
-from trnctl.plan.cap import Cap
+from trnctl.plan.cap import Cap, minutes_of
 from trnctl.plan.compile_cache import VARIABLE, CachePlace, cache_place
 from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.fingerprint import FLAGS, Fingerprint, fingerprint, retrying
@@ -286,6 +287,15 @@ def _to_compare(workload: WorkloadSpec, study: Study | None) -> dict[str, object
     }
 
 
+def _capped_minutes(request: JobRequest) -> int:
+    """The time limit that each job of a capped run begins with, 0 without a cap. It is only ever shortened: Slurm lets
+    a user raise none, and one that the person gave is meant."""
+    if request.cap is None:
+        return 0
+    asked = minutes_of(request.time_limit) if request.time_limit else None
+    return min(request.cap.minutes, math.ceil(asked)) if asked else request.cap.minutes
+
+
 def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRequest, filled: Filled) -> str:
     facts = instance(request.instance_type)
     compiling = stage == "compile"
@@ -307,7 +317,7 @@ def _script(stage: Stage, workload: WorkloadSpec, layout: Layout, request: JobRe
             "exclude": request.exclude,
             "constraint": request.constraint,
             "time_limit": request.time_limit,
-            "capped_minutes": request.cap.minutes if request.cap else 0,
+            "capped_minutes": _capped_minutes(request),
             "signal_seconds": SIGNAL_SECONDS,
             "folder": request.folder,
             "batch_log": f"{_literal(request.folder)}/{stage}.log",
