@@ -15,12 +15,14 @@ from trnctl.render.agent import agent
 NODE = Path(__file__).parents[2] / "templates" / "node"
 AGENT = NODE / "queue.py"
 OURS = {"cache", "tend", "folder", "slurm", "needs", "preparing", "submit", "resume", "follow", "watch", "check"}
+OURS |= {"s3", "objects"}  # for caches in S3
 OURS |= {"prepare", "clone", "bucket", "download", "environment", "hub"}  # which lie in the run's folder
 SENT = [AGENT, *(NODE / f"{name}.py" for name in [*sorted(OURS), "evidence", "monitor", "alloc"])]
 PARTS = pytest.mark.parametrize("part", SENT, ids=lambda path: path.stem)
 # What Python 3.6 has; ParallelCluster's oldest head nodes (RHEL 8) have no newer one.
 STANDARD = {"contextlib", "errno", "fcntl", "json", "os", "pathlib", "re", "select", "shutil", "subprocess", "sys"}
 STANDARD |= {"tempfile", "time", "calendar", "hashlib", "socket", "threading", "signal", "fnmatch", "tarfile"}
+STANDARD |= {"getpass", "hmac", "http", "xml.etree"}
 STANDARD |= {"traceback", "urllib.error", "urllib.parse", "urllib.request", "xml.etree.ElementTree"}
 NEWER_METHODS = {"removeprefix", "removesuffix", "missing_ok", "capture_output", "is_relative_to", "with_stem"}
 

@@ -264,7 +264,10 @@ def test_less_than_a_minute_of_the_nodes_is_refused() -> None:
         plan(Wishes(nodes=16, max_cost=14.3, arguments={"steps_this_run": "1"}, compile="skip"))
 
 
-@pytest.mark.parametrize("words", [("--time=1-0",), ("-t", "9"), ("-N8",), ("--nodes=8",), ("--array=1-9",)])
+@pytest.mark.parametrize(
+    "words",
+    [("--time=1-0",), ("-t", "9"), ("-N8",), ("--nodes=8",), ("--array=1-9",), ("--arr=1-9",), ("-tUNLIMITED",)],
+)
 def test_options_of_sbatch_do_not_overrule_the_cap(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="overrule"):
         plan(Wishes(nodes=4, max_cost=860.0, arguments=SHORT, sbatch_args=words))
