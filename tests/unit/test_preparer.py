@@ -392,7 +392,7 @@ def test_a_token_is_given_to_no_other_host(tmp_path: Path) -> None:
         def do_GET(self) -> None:
             name = self.path.rpartition("/")[2]
             told[name] = self.headers.get("Authorization")
-            port = self.server.server_address[1]
+            port = self.connection.getsockname()[1]
             there = {"config.json": f"http://127.0.0.1:{port}/here", "weights.bin": f"http://localhost:{port}/there"}
             self.send_response(302 if name in there else 200)
             self.send_header("Location", there.get(name, ""))
