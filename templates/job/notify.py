@@ -54,7 +54,9 @@ def living(jobs):
 def how_it_ended(folder, stages):
     """(stage, state, exit code, reason): of the first stage that did not end well, else of the last."""
     found = (stages[-1] if stages else "", "completed", 0, "")
-    for stage in stages:
+    # The preparer is no job; one that gave up has cancelled them all.
+    gave_up = read_json(folder / "ended" / "prepare.json").get("exit_code")
+    for stage in ["prepare", *stages] if gave_up else stages:
         note = read_json(folder / "ended" / (stage + ".json"))
         code = note.get("exit_code")
         if code == 0:

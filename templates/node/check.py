@@ -82,10 +82,19 @@ def prepare(request):
         raise Refused("no-folder", f"The folder {folder} cannot be made on the head node.", error) from error
     import shutil
 
-    for old in listed(folder.parent)[:-KEPT]:  # their names begin with the time
-        if old.name.startswith("health-"):
-            shutil.rmtree(str(old), ignore_errors=True)
+    found = [one for one in listed(folder.parent) if one.name.startswith("health-") and one != folder]
+    found.sort(key=written)  # by name January would come before December
+    for old in found[: -(KEPT - 1)]:
+        shutil.rmtree(str(old), ignore_errors=True)
     return folder
+
+
+def written(folder):
+    """When something was last made or removed in a folder; 0 once it is gone."""
+    try:
+        return folder.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def start(request, nodes, folder):

@@ -5,6 +5,7 @@ what the recipe says, is moved to its place, in one step. Standard library only,
 """
 
 import hashlib
+import http.client
 import os
 import shutil
 import subprocess
@@ -137,7 +138,7 @@ def patiently(url, ask):
             return ask()
         except urllib.error.HTTPError:
             raise
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:  # an answer in chunks that is cut off is the second
             if getattr(error, "errno", None) in (28, 122):  # the disk is full
                 raise
             tries += 1

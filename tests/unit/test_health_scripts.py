@@ -341,6 +341,23 @@ def test_what_is_neither_shape_is_no_list_of_devices(modules: dict[str, Any], te
     assert modules["node_health"].listed(text) is None
 
 
+def test_the_oldest_checks_are_removed_also_in_a_new_year(tmp_path: Path) -> None:
+    """Their names tell no year: by name, the new one would be the oldest, and be removed before it starts."""
+    for number in range(22):
+        old = tmp_path / f"health-123123{number:02d}00-ab"
+        old.mkdir()
+        os.utime(old, (1000 + number, 1000 + number))
+    new = tmp_path / "health-0101000000-ab"
+    request = json.dumps({"folder": str(new), "files": [{"name": "health.sbatch", "text": "x"}]})
+    words = "import json, sys; import check; check.prepare(json.loads(sys.argv[1]))"
+    node = Path(__file__).parents[2] / "templates/node"
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(node), "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run([sys.executable, "-c", words, request], env=environment, check=True, timeout=60)
+    assert (new / "health.sbatch").is_file()
+    left = sorted(one.name for one in tmp_path.iterdir())
+    assert left == [new.name, *(f"health-123123{number:02d}00-ab" for number in range(3, 22))]
+
+
 @pytest.mark.parametrize("name", [f"job/{name}.py" for name in NAMES] + ["node/check.py"])
 def test_old_pythons_can_read_the_scripts(name: str) -> None:
     tree = ast.parse(templates.read(name), feature_version=(3, 6))

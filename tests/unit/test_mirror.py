@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from trnctl.actions.mirror import find_record, list_runs, read, save
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.teardown import Proof, plan_teardown, teardown
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
-from trnctl.ports import File, Submission
+from trnctl.ports import File, FileSystem, Submission
 
 FOLDER = "/fsx/trnctl/runs"
 PREFIX = "trnctl/ultra1/runs/"
@@ -153,9 +154,18 @@ def test_a_teardown_that_cannot_copy_deletes_no_storage(world: World) -> None:
     with pytest.raises(CloudError, match="no bucket records"):
         list(teardown(plan, opened(world), delete_storage=True))
     assert world.cloud.observe("ultra1").stack is not None
+    plan = replace(plan, kept=(FileSystem("fs-1", "fsx-lustre", 1200, "available"),))
     steps = list(teardown(plan, opened(world), delete_storage=False))
     assert isinstance(steps[-1], Proof)
     assert "not copied, and still on the file system that is kept" in steps[-1].records
+
+
+def test_runs_on_the_head_nodes_own_disk_are_copied_before_it_goes(world: World) -> None:
+    world.cloud.buckets.clear()
+    plan = replace(plan_teardown(opened(world)), kept=(), lost=(), yours=())
+    with pytest.raises(CloudError, match="no bucket records"):
+        list(teardown(plan, opened(world), delete_storage=False))
+    assert world.cloud.observe("ultra1").stack is not None
 
 
 def test_without_a_bucket_nothing_is_copied(world: World) -> None:

@@ -149,3 +149,14 @@ def test_a_command_gets_the_json_and_two_variables(run: Path) -> None:
     assert tell(run, "trap", "train", "0").returncode == 0
     assert json.loads((run / "told").read_text())["state"] == "completed"
     assert (run / "words").read_text() == f"{run.name} completed\n"
+
+
+def test_what_could_not_be_prepared_is_told_with_its_reason(run: Path, hook: Hook) -> None:
+    write(run, "notify.json", {"target": hook.url})
+    for stage in ("compile", "train"):
+        (run / f"ended/{stage}.json").unlink()
+    write(run, "ended/prepare.json", {"exit_code": 1, "kind": "network", "reason": "no way to the source"})
+    tell(run, "timer", squeue="")
+    [told] = hook.got
+    assert (told["state"], told["stage"], told["exit_code"]) == ("failed", "prepare", 1)
+    assert told["text"].endswith("no way to the source")

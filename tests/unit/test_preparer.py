@@ -412,3 +412,32 @@ def test_a_token_is_given_to_no_other_host(tmp_path: Path) -> None:
         finally:
             server.shutdown()
     assert told == {"config.json": "Bearer hf_x", "here": "Bearer hf_x", "weights.bin": "Bearer hf_x", "there": None}
+
+
+def test_an_answer_in_chunks_that_is_cut_off_is_asked_for_again(tmp_path: Path) -> None:
+    asked = list[str]()
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.close_connection = True
+            self.send_response(200)
+            first = len(asked) == 1
+            self.send_header(*(("Transfer-Encoding", "chunked") if first else ("Content-Length", "5")))
+            self.end_headers()
+            self.wfile.write(b"5\r\nwo" if first else b"words")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    path = str(tmp_path / "trnctl/data/words.bin")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        fetch = {"kind": "file", "target": path, "url": f"http://127.0.0.1:{server.server_port}/words.bin"}
+        try:
+            assert Run(tmp_path, [Need(path, "the words", "", fetch=fetch)]).prepare() == 0
+        finally:
+            server.shutdown()
+    assert (Path(path).read_bytes(), len(asked)) == (b"words", 2)

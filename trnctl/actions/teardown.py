@@ -263,7 +263,9 @@ def _mirror(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) ->
         _wait_for_the_cancelled(plan, plan.head, opened)
         count = mirror.save(opened)
     except TrnctlError as error:
-        if delete_storage or plan.lost:
+        if (
+            delete_storage or plan.lost or not (plan.kept or plan.yours)
+        ):  # without any, runs lie on the head node's disk
             raise
         return f"not copied, and still on the file system that is kept: {error.message}"
     return f"{count} run{'s' * (count != 1)} in s3://{opened.bucket}/{mirror_prefix(plan.cluster)}" if count else ""
