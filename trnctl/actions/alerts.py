@@ -117,8 +117,8 @@ def instance_alerts(seen: Observed, groups: Sequence[NodeGroup], now: datetime) 
             Finding(
                 "instances-orphaned", "warning",
                 f"{extra} compute instance{plural} more than Slurm has nodes on: {price} for nothing",
-                "ParallelCluster ends orphans after five minutes; when they stay, end them in EC2's console: "
-                + ", ".join(one.id for one in sorted(compute, key=lambda one: one.id)[:8]),
+                "ParallelCluster ends orphans after five minutes; when they stay, end in EC2's console only those "
+                "whose private address scontrol show nodes does not tell; which they are cannot be told from here",
             )
         )  # fmt: skip
     at_work = sum(count for (_, state), count in nodes.items() if state in _AT_WORK)

@@ -88,7 +88,7 @@ RUNS: tuple[tuple[str, Level, str, str], ...] = (
     ("ttl-waits", "warning", "The fleet's time is over, and jobs in the queue keep it.", "Cancel them, or write end_jobs: true into the ttl."),
     ("queue-inactive", "error", "A queue is inactive although the fleet runs: its jobs wait.", "trnctl cluster fleet start makes it active."),
     ("capacity-wait", "warning", "EC2 has no capacity for nodes that a job needs; ParallelCluster asks again after ten minutes.", "Wait, or use fewer nodes, another queue or zone, or reserved capacity."),
-    ("instances-orphaned", "warning", "Compute instances run that no node of Slurm's uses.", "ParallelCluster ends them after five minutes; else end them in EC2's console."),
+    ("instances-orphaned", "warning", "Compute instances run that no node of Slurm's uses.", "ParallelCluster ends them after five minutes; else end those in EC2's console whose private address scontrol show nodes does not tell."),
     ("nodes-without-instance", "warning", "Slurm takes nodes to be on that have no instance.", "ParallelCluster replaces them within minutes."),
     ("run-stalled", "warning", "A training has been silent for much longer than a step takes.", "trnctl top RUN shows whether its cores work; trnctl why RUN looks for the cause."),
     ("capacity-block-ends", "warning", "A capacity block ends soon, and its instances 30 minutes before it.", "Let runs save before that."),
