@@ -74,6 +74,13 @@ def test_the_needs_of_bert_name_their_places_and_how_to_get_there() -> None:
     assert needs["hub"].path.startswith("/fsx/trnctl/hub/hub/models--bert-large-uncased/snapshots/")
 
 
+def test_other_files_of_the_same_model_are_another_need() -> None:
+    """Else a run would find one of its files missing on nodes that are paid for."""
+    models = tuple(HubModel("me/m", COMMIT, files) for files in (("a", "b"), ("b", "a"), ("a", "b", "c")))
+    paths = [need.path for need in needs_of(replace(recipe(), hub=models), request()) if need.fetch["kind"] == "hub"]
+    assert paths[0] == paths[1] != paths[2]
+
+
 def test_data_that_nobody_fetches_is_a_persons_to_bring() -> None:
     (need,) = [one for one in needs_of(recipe("llama2-7b"), request()) if not one.fetch]
     assert need.path == "/fsx/trnctl/data/wikicorpus_llama2_tokenized_4k"

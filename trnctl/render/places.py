@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import PurePosixPath
 
+from trnctl.specs.preparation import HubModel
 from trnctl.specs.workload import Source, WorkloadSpec
 
 
@@ -27,6 +28,14 @@ def data_folder(mount: str) -> str:
 def hub_folder(mount: str) -> str:
     """Where models of the Hugging Face hub lie on shared storage: what `{hub}` stands for in a recipe."""
     return f"{mount}/trnctl/hub"
+
+
+def hub_mark(mount: str, model: HubModel) -> str:
+    """The file that says that a model's files lie in the hub's folder. Its name tells which files: another recipe may
+    need others of the same revision."""
+    digits = hashlib.sha256("\0".join(sorted(model.files)).encode()).hexdigest()[:8]
+    name = f"models--{model.model.replace('/', '--')}"
+    return f"{hub_folder(mount)}/hub/{name}/snapshots/{model.revision}/.whole-{digits}"
 
 
 def environment_of(workload: WorkloadSpec, *, mount: str, sdk: str, os: str) -> str:

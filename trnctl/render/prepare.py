@@ -15,7 +15,7 @@ import shlex
 from trnctl.ports import File, Need
 from trnctl.render import templates
 from trnctl.render.job import JobRequest
-from trnctl.render.places import code_folder, data_folder, environment_of, hub_folder
+from trnctl.render.places import code_folder, data_folder, environment_of, hub_folder, hub_mark
 from trnctl.specs.preparation import DataSet, HubModel
 from trnctl.specs.workload import WorkloadSpec
 
@@ -108,7 +108,7 @@ def _packages(workload: WorkloadSpec, request: JobRequest) -> list[Need]:
 def _model(model: HubModel, mount: str) -> Need:
     target = f"{hub_folder(mount)}/hub/models--{model.model.replace('/', '--')}"
     return Need(
-        f"{target}/snapshots/{model.revision}/.whole",
+        hub_mark(mount, model),
         f"the model {model.model}",
         f"Bring {', '.join(model.files)} of {model.model} to {target}",
         fetch={

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from trnctl.render.places import code_folder, environment_of
+from trnctl.render.places import code_folder, environment_of, hub_mark
 from trnctl.sandbox.neuron.emulation import CLUSTER_VARIABLE, NOTICE
 from trnctl.sandbox.neuron.sources import brought, code_of, data_files, recipes, wheels
 
@@ -53,8 +53,7 @@ def install_source(root: Path, mount: str, *, sdk: str = "", os: str = "") -> No
         for data in recipe.data:
             _place_data(shared / "data" / data.path)
         for model in recipe.hub:
-            place = shared / "hub" / "hub" / f"models--{model.model.replace('/', '--')}" / "snapshots" / model.revision
-            _write(place / ".whole", model.revision)
+            _write(Path(hub_mark(f"{root}{mount}", model)), model.revision)
         if environment := environment_of(recipe, mount=f"{root}{mount}", sdk=sdk, os=os):
             _write(Path(environment) / "complete", "")
 
