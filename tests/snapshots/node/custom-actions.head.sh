@@ -983,6 +983,8 @@ def mind(settings, state, active, jobs, now):
         # A person has started it again: the time of idling begins anew, and a date that has passed is not obeyed twice.
         state["ttl"] = told = {"done": told.get("done"), "started_at": now}
     told.pop("waits_for", None)
+    if not active and not told.get("stopped_at"):
+        told["started_at"] = now  # a person has stopped it: the time of idling begins when it is started again
     why = due(wanted, told, state, now)
     if not active or told.get("stopped_at") or why is None:
         return
@@ -994,6 +996,9 @@ def mind(settings, state, active, jobs, now):
         told["asked_at"] = now
     if jobs and now - told["asked_at"] < LONGEST_GAP:
         return
+    came = ask(["squeue", "-h", "-a", "-o", "%i"])
+    if not wanted.get("end_jobs") and (came is None or came.strip()):
+        return  # a job has come since the look, or Slurm no longer answers
     if stop(settings, now):
         state["ttl"] = {"stopped_at": now, "why": why, "done": wanted.get("at")}
 
