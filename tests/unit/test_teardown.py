@@ -84,6 +84,16 @@ def test_live_runs_are_refused_unless_told(world: World) -> None:
     check(plan, cancel_runs=True, delete_storage=True)
 
 
+def test_a_job_that_comes_while_a_person_thinks_is_not_deleted_under(world: World) -> None:
+    plan = plan_teardown(opened(world))
+    check(plan, cancel_runs=False, delete_storage=True)
+    world.queue.others.append(Job("7", "", "", "running", "", 4, "ana"))
+    with pytest.raises(RefusedError, match="job 7 of ana"):
+        list(teardown(plan, opened(world), delete_storage=True))
+    assert world.cloud.observe("ultra1").stack is not None
+    assert isinstance(list(teardown(plan_teardown(opened(world)), opened(world), delete_storage=True))[-1], Proof)
+
+
 def without_a_way_in(world: World) -> OpenCluster:
     """The cluster, whose head node does not answer."""
 

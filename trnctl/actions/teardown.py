@@ -166,7 +166,8 @@ def teardown(
     plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool, export: str = ""
 ) -> Iterator[Progress | ExportStep | Proof]:
     """Carry the plan out, yielding progress and at last the Proof. Can be run again at any point. An export (to s3://…)
-    comes first, and when it breaks off nothing is deleted."""
+    comes first, and when it breaks off nothing is deleted. RefusedError when jobs have come since the plan."""
+    _refuse_what_came(plan, opened)
     name, services = plan.cluster, opened.services
     deleted: list[str] = []
     exported: list[str] = []
@@ -205,6 +206,18 @@ def teardown(
         looked_for=(*proof.looked_for, *more),
         records=records,
     )
+
+
+def _refuse_what_came(plan: TeardownPlan, opened: OpenCluster) -> None:
+    """A person may take hours over the question, and others submit meanwhile: of their jobs nobody was told."""
+    came = () if plan.unseen or _going(plan) else _live_runs(plan.head, opened)[0]
+    known = {job.id for job in plan.runs}
+    alive = sorted({job.run or f"job {job.id} of {job.user}" for job in came if job.id not in known})
+    if alive:
+        raise RefusedError(
+            f"{plan.cluster} has come to work since you were asked: {', '.join(alive)}; nothing is deleted",
+            remedy="run the command again: wait for them, cancel them (trnctl cancel RUN), or add --cancel-runs",
+        )
 
 
 def _delete_scripts(opened: OpenCluster) -> tuple[list[str], list[str]]:
