@@ -14,9 +14,10 @@ Written by trnctl; its timer runs it as root. Settings lie in /opt/trnctl/fleet.
     ttl                      stopped_at, why, waits_for (jobs that keep the fleet), done (an end that has been obeyed)
 
 The fleet is stopped as `pcluster update-compute-fleet` does it: STOP_REQUESTED in the cluster's DynamoDB table, under
-the condition that it runs, which clusterstatusmgtd then carries out. The head node's role may do so (ParallelCluster's
-own policy, sid DynamoDBTable); the script that ParallelCluster has on the node takes no other word than PROTECTED.
-Setting the partitions inactive with scontrol would leave the fleet `running` for pcluster, and updates be refused.
+the condition that it runs, protected or not, which clusterstatusmgtd then carries out. The head node's role may do so
+(ParallelCluster's own policy, sid DynamoDBTable); the script that ParallelCluster has on the node takes no other word
+than PROTECTED. Setting the partitions inactive with scontrol would leave the fleet `running` for pcluster, and updates
+be refused.
 
 Standard library only, Python 3.6 and newer.
 """
@@ -151,11 +152,12 @@ def stop(settings, now):
         "TableName": "parallelcluster-" + settings["cluster"],
         "Key": {"Id": {"S": "COMPUTE_FLEET"}},
         "UpdateExpression": "SET #data.#status = :asked, #data.#at = :now",
-        "ConditionExpression": "#data.#status = :runs",
+        "ConditionExpression": "#data.#status IN (:runs, :protected)",
         "ExpressionAttributeNames": names,
         "ExpressionAttributeValues": {
             ":asked": {"S": "STOP_REQUESTED"},
             ":runs": {"S": "RUNNING"},
+            ":protected": {"S": "PROTECTED"},  # some queues are inactive, and the others have nodes that cost
             ":now": {"S": str(moment)},
         },
     }

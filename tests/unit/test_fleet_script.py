@@ -222,7 +222,8 @@ def test_an_idle_fleet_is_stopped(head: Head, cloud: Cloud, hours: float, slurm:
         assert target == "DynamoDB_20120810.UpdateItem"
         assert asked["TableName"] == f"parallelcluster-{SPEC.name}"
         assert asked["ExpressionAttributeValues"][":asked"] == {"S": "STOP_REQUESTED"}
-        assert asked["ConditionExpression"] == "#data.#status = :runs"
+        assert asked["ConditionExpression"] == "#data.#status IN (:runs, :protected)"
+        assert asked["ExpressionAttributeValues"][":protected"] == {"S": "PROTECTED"}, "whose other queues cost too"
         assert head.state()["ttl"]["why"] == "no job for 2 h, its ttl"
         head.look()
         assert len(cloud.asked) == 1, "once is enough"
