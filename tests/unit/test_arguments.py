@@ -118,6 +118,7 @@ def hydra() -> WorkloadSpec:
         arguments={"config-name": "llama"},
         overrides={"trainer.max_steps": "{steps}", "data.batch": "{replica_batch}", "split": "{tensor}x{pipeline}",
                    "saves.every": "{every_steps}", "dir": "{checkpoints}", "bf16": True},
+        compile_arguments={},
         compile_overrides={"trainer.max_steps": 10},
         compile_environment={"COMPILE": "1", "WHERE": "{run}"},
         checkpoint=Checkpoint("*", every_steps=50),

@@ -50,13 +50,22 @@ def write(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["job/results.py", "job/gate.py", "job/blame.py", "job/mirror.py", "node/cache.py", "node/s3.py"]
+    "name",
+    [
+        "job/results.py",
+        "job/gate.py",
+        "job/blame.py",
+        "job/mirror.py",
+        "node/cache.py",
+        "node/s3.py",
+        "node/objects.py",
+    ],
 )
 def test_old_pythons_can_read_the_scripts(name: str) -> None:
     tree = ast.parse(templates.read(name), feature_version=(3, 6))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in imported} <= {*sys.stdlib_module_names, "cache", "s3"}
+    assert {name.partition(".")[0] for name in imported} <= {*sys.stdlib_module_names, "cache", "objects", "s3"}
     assert "__future__" not in imported, "annotations from the future are younger than 3.6"
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert "UTC" not in names, "datetime.UTC is younger than 3.6"
@@ -316,6 +325,8 @@ def test_what_an_earlier_attempt_said_does_not_count(folder: Path) -> None:
 
 
 def test_a_cache_in_s3_is_told_and_the_summary_judged(folder: Path) -> None:
+    for name in ("s3.py", "objects.py"):
+        (folder / name).write_text(templates.read(f"node/{name}"))
     code, said, _ = gate(folder, "s3://bucket/cache", START + SUMMARY.format(3, 0))
     assert (code, len(said)) == (0, 1)
     assert gate(folder, "s3://bucket/cache", START + SUMMARY.format(2, 1))[0] == 1
