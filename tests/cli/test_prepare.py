@@ -191,14 +191,17 @@ def test_sync_and_cp_bring_files_up_and_down(cluster: Trnctl, tmp_path: Path) ->
     here = Trnctl(cluster.folder, cluster.config, where=tmp_path)
     plan = here.json("sync", recipe, "--dry-run")
     assert sorted(plan["copied"]) == [".gitignore", "pkg/__init__.py", "train.py"]
-    assert not cluster.shared("/fsx/trnctl/code/mine").exists()
+    copies = cluster.shared("/fsx/trnctl/code")
+    assert not list(copies.glob("mine-*"))
     assert here.json("sync", recipe)["copied"]
     assert here.json("sync", recipe)["copied"] == []
     (tmp_path / "code/train.py").unlink()
     assert here.json("sync", "code")["removed"] == []  # another folder there: it is called after this one
     assert here.json("sync", recipe)["removed"] == []
     assert here.json("sync", recipe, "--delete")["removed"] == ["train.py"]
-    assert not cluster.shared("/fsx/trnctl/code/mine/train.py").exists()
+    [copy] = copies.glob("mine-*")
+    assert (copy / "pkg/__init__.py").is_file()
+    assert not (copy / "train.py").exists()
     (tmp_path / "data.bin").write_text("data")
     assert here.json("cp", "data.bin", "head:/fsx/data.bin")["copied"] == ["data.bin"]
     assert cluster.shared("/fsx/data.bin").read_text() == "data"

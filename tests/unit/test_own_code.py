@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from tests.recipes import recipe
 from trnctl.actions.code import Place, gone, place_of
-from trnctl.cli.workdir import read_code, workdir_of
+from trnctl.cli.workdir import origin_of, read_code, workdir_of
 from trnctl.errors import RefusedError, UsageError
 from trnctl.plan.code import Code, CodeFile, code_of, pinned
 from trnctl.plan.ignore import ignored, rules_of
+from trnctl.render.places import live_code_folder
 
 PATTERNS = st.lists(
     st.sampled_from([
@@ -107,6 +108,19 @@ def test_the_digest_is_that_of_the_content(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no folder"):
         read_code(str(tmp_path / "nothing"))
+
+
+def test_two_folders_of_the_same_name_have_a_copy_each(tmp_path: Path) -> None:
+    """`sync --delete` of one would remove the other's files."""
+    for project in ("a", "b"):
+        (tmp_path / project / "src").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "a" / "src")
+    origins = [origin_of(str(tmp_path / name)) for name in ("a/src", "b/src", "link")]
+    one, other, again = (live_code_folder("/fsx", "src", origin) for origin in origins)
+    assert one != other
+    assert one == again, "the same code, by another way"
+    others = origins[0].replace("@", "2@", 1), origins[0].replace(":", "2:", 1)
+    assert len({one, *(live_code_folder("/fsx", "src", origin) for origin in others)}) == 3, "of another user or host"
 
 
 def test_what_is_too_large_for_code_is_refused() -> None:

@@ -64,7 +64,7 @@ def read_pinned(name: str, file: ClusterFile, mount_prefix: str) -> tuple[Worklo
 def code_to_sync(session: Session, what: str) -> tuple[Code, str, OpenCluster]:
     """The code that is meant by a recipe or a folder, the folder on shared storage that follows it, and the cluster."""
     from trnctl.cli.files import read_workload, recipe_path
-    from trnctl.cli.workdir import read_code, workdir_of
+    from trnctl.cli.workdir import origin_of, read_code, workdir_of
     from trnctl.errors import UsageError
     from trnctl.render.places import live_code_folder
 
@@ -80,7 +80,7 @@ def code_to_sync(session: Session, what: str) -> tuple[Code, str, OpenCluster]:
         folder, name = workdir_of(recipe, recipe_path(what, file)), recipe.name
     opened = session.open()
     mount = f"{opened.services.mount_prefix}{file.cluster.shared_mount}"
-    return read_code(folder), live_code_folder(mount, name), opened
+    return read_code(folder), live_code_folder(mount, name, origin_of(folder)), opened
 
 
 def prepare(session: Session, workload: str, wishes: Wishes, *, ask: bool = True) -> Ready:

@@ -40,6 +40,18 @@ def workdir_of(recipe: WorkloadSpec, path: str) -> str:
     return str(Path(path).parent / Path(recipe.workdir).expanduser())
 
 
+def origin_of(folder: str) -> str:
+    """Whose code a folder holds: USER@HOST:PATH, as far as this machine knows."""
+    import getpass
+    import socket
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}:{Path(folder).expanduser().resolve()}"
+
+
 def _files(root: Path, found: list[IgnoreRule]) -> Iterator[CodeFile]:
     """Every file that belongs to the code. Folders that are left out are not entered. `found` takes all rules, those of
     a folder behind those of the folders above it."""

@@ -15,9 +15,10 @@ def code_folder(mount: str, source: Source) -> str:
     return str(PurePosixPath(mount) / "trnctl/src" / f"{name}-{source.commit[:12]}" / source.path)
 
 
-def live_code_folder(mount: str, name: str) -> str:
-    """Where `sync` keeps a copy of a user's code that follows it; a run never uses it, but a state of its own."""
-    return f"{mount}/trnctl/code/{name}"
+def live_code_folder(mount: str, name: str, origin: str) -> str:
+    """Where `sync` keeps a copy of a user's code that follows it; a run never uses it, but a state of its own. `origin`
+    is USER@HOST:PATH of the code: two folders of the same name must not share a copy, or one removes the other's."""
+    return f"{mount}/trnctl/code/{name}-{hashlib.sha256(origin.encode(errors='surrogateescape')).hexdigest()[:8]}"
 
 
 def data_folder(mount: str) -> str:
