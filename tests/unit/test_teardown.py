@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes import World
+from tests.fakes.queue import InMemoryQueue
 from tests.unit.test_submit import example
 from trnctl.actions.adopt import adopt
 from trnctl.actions.create import create, plan_create
@@ -279,6 +280,42 @@ def test_an_export_comes_first_and_is_told(world: World) -> None:
     proof = steps[-1]
     assert isinstance(proof, Proof)
     assert "2 files of runs in s3://b/x (2 copied now)" in proof.kept
+
+
+def slow_to_end(world: World, job: Job) -> None:
+    """A queue with a job that goes on when it is cancelled."""
+
+    class SlowToEnd(InMemoryQueue):
+        def cancel(self, run: str, runs_folder: str) -> list[str]:
+            """It is told, and no more."""
+            return [job.id]
+
+    world.queue = world.head.queue_behind = SlowToEnd(world.clock)
+    world.queue.others.append(job)
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(60, True), (3600, False)])
+def test_a_cancelled_run_that_still_saves_is_not_exported_half(world: World, seconds: float, ends: bool) -> None:
+    job = Job("7", "a3f", "train", "completing", "", 4, "ana")
+    slow_to_end(world, job)
+    world.clock.after(seconds, lambda: world.queue.others.remove(job))
+    steps = teardown(plan_teardown(opened(world)), opened(world), delete_storage=True, export="s3://b/x")
+    if ends:
+        proof = list(steps)[-1]
+        assert isinstance(proof, Proof)
+        assert (world.export.asked, proof.deleted[0]) == (["s3://b/x"], "run a3f (cancelled)")
+        return
+    with pytest.raises(RefusedError, match="still at work after 90 s: a3f") as caught:
+        list(steps)
+    assert "leave --export out" in caught.value.remedy
+    assert (world.export.asked, world.cloud.deleted_file_systems) == ([], [])
+    assert world.cloud.observe("ultra1").stack is not None
+
+
+def test_without_an_export_a_run_that_does_not_end_is_named_and_holds_nothing_up(world: World) -> None:
+    slow_to_end(world, Job("7", "a3f", "train", "completing", "", 4, "ana"))
+    proof = run(world, delete_storage=True)
+    assert proof.deleted[0] == "run a3f (cancelled, still at work after 90 s)"
 
 
 def test_an_export_that_breaks_off_deletes_nothing(world: World) -> None:

@@ -19,7 +19,9 @@ from trnctl.render.node import is_node_script
 
 STORAGE_LIMIT_S = 20 * 60
 BESIDE_LIMIT_S = 5 * 60
-CANCEL_LIMIT_S = 30  # for the jobs that are cancelled to write down how they ended
+# For the jobs that are cancelled to save and to write down how they ended: Slurm alone leaves them 30 s (KillWait), and
+# one with a limit of one minute was seen to end after 85 s.
+CANCEL_LIMIT_S = 90
 
 
 @dataclass(frozen=True)
@@ -172,11 +174,15 @@ def teardown(
     deleted: list[str] = []
     exported: list[str] = []
     if plan.head is not None:
-        for run in sorted({job.run for job in plan.runs if job.run}):
+        cancelled = sorted({job.run for job in plan.runs if job.run})
+        for run in cancelled:
             services.head.queue(plan.head).cancel(run, opened.runs_folder)
-            deleted.append(f"run {run} (cancelled)")
+        going_on = _wait_for_the_cancelled(cancelled, plan.head, opened)
+        if export and going_on:
+            raise _still_at_work(going_on)
+        late = f", still at work after {CANCEL_LIMIT_S} s" if going_on else ""
+        deleted += [f"run {run} (cancelled{late if run in going_on else ''})" for run in cancelled]
     if export and plan.head is not None:
-        _wait_for_the_cancelled(plan, plan.head, opened)
         for step in services.head.export(plan.head).export(opened.runs_folder, export, opened.region):
             if isinstance(step, ExportStep):
                 yield step
@@ -273,7 +279,6 @@ def _mirror(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) ->
     if plan.unseen:
         return f"not copied by this teardown: {plan.unseen}"
     try:
-        _wait_for_the_cancelled(plan, plan.head, opened)
         count = mirror.save(opened)
     except TrnctlError as error:
         if (
@@ -284,12 +289,25 @@ def _mirror(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) ->
     return f"{count} run{'s' * (count != 1)} in s3://{opened.bucket}/{mirror_prefix(plan.cluster)}" if count else ""
 
 
-def _wait_for_the_cancelled(plan: TeardownPlan, head: Instance, opened: OpenCluster) -> None:
+def _wait_for_the_cancelled(cancelled: Sequence[str], head: Instance, opened: OpenCluster) -> list[str]:
+    """Give the cancelled runs time to end; those that have not, all of them where the queue cannot be seen."""
     began = opened.services.clock.now()
-    while plan.runs and _live_runs(head, opened)[0]:
-        if (opened.services.clock.now() - began).total_seconds() > CANCEL_LIMIT_S:
-            return
+    while cancelled:
+        jobs, unseen = _live_runs(head, opened)
+        alive = {job.run for job in jobs}
+        left = [run for run in cancelled if unseen or run in alive]
+        if not left or (opened.services.clock.now() - began).total_seconds() > CANCEL_LIMIT_S:
+            return left
         opened.services.clock.sleep(1)
+    return []
+
+
+def _still_at_work(runs: Sequence[str]) -> RefusedError:
+    return RefusedError(
+        f"cancelled, and still at work after {CANCEL_LIMIT_S} s: {', '.join(runs)}; what they save now would be "
+        "exported half. Nothing is exported or deleted",
+        remedy="run the command again when they have ended (trnctl runs); leave --export out when they never end",
+    )
 
 
 def _going(plan: TeardownPlan) -> bool:
