@@ -5,10 +5,12 @@ prints is an object, JSON after `trnctl `:
 
     {"files": N, "bytes": N}                     what there is to copy, first
     {"done": N, "bytes": N, "name": "RUN/…"}     after each file, and now and then within a large one
-    {"ok": {"files": N, "bytes": N, "copied": N, "to": "s3://…"}}, or {"error": {"kind", "message", "said"}}
+    {"ok": {"files", "bytes", "copied", "to": "s3://…", "left_out": ["RUN/… (why)"]}}
+    or {"error": {"kind", "message", "said"}}
 
 A file that lies there already with the same size, and was written there later, is not copied again, so that an export
-that broke off goes on where it was. A run that this user may not read ends it before anything is copied: who asks is
+that broke off goes on where it was. A link is copied as the file that it leads to, when that lies in the same run; one
+that leads out of it is named at the end. A run that this user may not read ends it before anything is copied: who asks is
 about to delete the file system, and must not learn afterwards what was left out. Only Python 3.6.
 """
 
@@ -20,7 +22,8 @@ from pathlib import Path
 import s3
 
 PART = 64 * 1024 * 1024  # bytes; S3 takes at most 10,000 parts, so that a file may have 625 GiB
-WHOLE = ("results.json", "run.json", "submitted.json", "not-submitted.json", "ended", "logs", "checkpoints")
+WHOLE = ("results.json", "run.json", "submitted.json", "not-submitted.json", "ended", "logs", "output", "checkpoints")
+LEADS_OUT = "a link that leads out of the run, or nowhere"
 
 
 def main(text):
@@ -33,7 +36,8 @@ def main(text):
         message = "These folders of runs cannot be read by this user of the head node: {}.".format(", ".join(shut))
         emit({"error": {"kind": "unreadable", "message": message, "said": ""}})
         return 3
-    files = list(wanted(places(request)))
+    left_out = []
+    files = list(wanted(places(request), left_out))
     emit({"files": len(files), "bytes": sum(path.stat().st_size for _, path in files)})
     try:
         there = {key: (size, at) for key, size, at in bucket.list(prefix)}
@@ -50,7 +54,7 @@ def main(text):
         message = "The export to {} broke off.".format(request["to"])
         emit({"error": {"kind": "export", "message": message, "said": str(error)}})
         return 3
-    emit({"ok": {"files": len(files), "bytes": done, "copied": copied, "to": request["to"]}})
+    emit({"ok": {"files": len(files), "bytes": done, "copied": copied, "to": request["to"], "left_out": left_out}})
     return 0
 
 
@@ -86,15 +90,49 @@ def closed(folder):
     return not os.access(str(folder), os.R_OK | os.X_OK)
 
 
-def wanted(folders):
-    """(RUN/path, file) of everything that is worth keeping. Scripts are not: they hold the values of variables."""
+def wanted(folders, left_out):
+    """(RUN/path, file) of everything that is worth keeping; `left_out` is told of what lies there and is not
+    copied. Scripts are not worth it: they hold the values of variables."""
     for folder in folders:
         for run in sorted(folder.glob("*/run.json")):
+            home = run.parent.resolve()
             for name in WHOLE:
                 path = run.parent / name
-                for file in [path] if path.is_file() else sorted(path.rglob("*")):
-                    if file.is_file() and not file.is_symlink():
+                for file in [path] if path.is_file() else sorted(walk(path, home, left_out, folder)):
+                    if kept(file, home):
                         yield str(file.relative_to(folder)), file
+                    else:
+                        left_out.append(f"{file.relative_to(folder)} ({LEADS_OUT})")
+
+
+def walk(path, home, left_out, folder):
+    """The files below a folder, also by links to folders that stay in the run."""
+    for place, inside, names in os.walk(str(path), followlinks=True):
+        above = [one.resolve() for one in (Path(place), *Path(place).parents)]
+        for name in sorted(inside):
+            entry = Path(place, name)
+            if entry.is_symlink() and not stays(entry, home):
+                inside.remove(name)
+                left_out.append(f"{entry.relative_to(folder)} ({LEADS_OUT})")
+            elif entry.is_symlink() and entry.resolve() in above:
+                inside.remove(name)  # a ring
+        for name in names:
+            entry = Path(place, name)
+            if entry.is_symlink() or entry.is_file():
+                yield entry
+
+
+def kept(file, home):
+    """Whether a file, or what a link leads to, lies in the run."""
+    return not file.is_symlink() or (stays(file, home) and file.is_file())
+
+
+def stays(path, home):
+    """Whether a link leads to something in the run's folder."""
+    try:
+        return home in path.resolve().parents and path.exists()
+    except (OSError, RuntimeError):  # a ring of links
+        return False
 
 
 def put(bucket, key, path, told):

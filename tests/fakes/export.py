@@ -14,6 +14,7 @@ class InMemoryExport:
     def __init__(self) -> None:
         self.fails = ""
         self.asked: list[str] = []
+        self.left_out: tuple[str, ...] = ()
 
     def export(self, runs_folder: str, to: str, region: str) -> Iterator[ExportStep | Exported]:
         """In two steps."""
@@ -22,4 +23,4 @@ class InMemoryExport:
         yield ExportStep(2, 2000, 1, 1000, "a3f/results.json")
         if self.fails:
             raise ToolError(f"The export to {to} broke off. It said: {self.fails}", remedy="Run the command again.")
-        yield Exported(2, 2000, 2, to)
+        yield Exported(2, 2000, 2, to, self.left_out)

@@ -135,7 +135,7 @@ def test_results_logs_and_checkpoints_are_copied_and_scripts_are_not(store: Stor
         )
     ]  # fmt: skip
     assert told[0] == {"files": 5, "bytes": 1006}
-    assert told[-1]["ok"] == {"files": 5, "bytes": 1006, "copied": 5, "to": "s3://mine/kept"}
+    assert told[-1]["ok"] == {"files": 5, "bytes": 1006, "copied": 5, "to": "s3://mine/kept", "left_out": []}
     assert [one["done"] for one in told[1:-1]] == [1, 2, 3, 4, 5]
 
 
@@ -145,6 +145,33 @@ def test_what_is_there_is_not_copied_again_unless_it_changed(store: Store, runs:
     store.puts.clear()
     code, told = export(store, runs)
     assert (code, told[-1]["ok"]["copied"], store.puts) == (0, 1, ["kept/a3f/results.json"])
+
+
+def test_links_within_a_run_are_followed_and_others_are_named(store: Store, runs: Path) -> None:
+    """Frameworks point at the newest checkpoint with a link, and may share files between two."""
+    place = runs / "a3f" / "checkpoints"
+    (runs.parent / "elsewhere").mkdir()
+    (place / "side").mkdir()
+    (runs.parent / "elsewhere" / "secret").write_text("s")
+    for name, target in (
+        ("latest.pt", "ckpt_1.pt"), ("newest", "deep"), ("deep/ring", ".."),
+        ("side/to-deep", "../deep"), ("deep/to-side", "../side"), ("gone", "nothing"), ("itself", "itself"),
+        ("out.pt", runs.parent / "elsewhere" / "secret"), ("out", runs.parent / "elsewhere"),
+    ):  # fmt: skip
+        (place / name).symlink_to(target)
+    (runs / "a3f" / "output").mkdir()
+    (runs / "a3f" / "output" / "eval.json").write_text("{}")
+    code, told = export(store, runs)
+    assert code == 0
+    assert store.objects["kept/a3f/checkpoints/latest.pt"] == b"c" * 1000
+    assert store.objects["kept/a3f/checkpoints/newest/é.bin"] == b"d"
+    assert "kept/a3f/output/eval.json" in store.objects
+    assert "kept/a3f/checkpoints/side/to-deep/é.bin" in store.objects
+    assert len(store.objects) < 15, "no ring is walked twice"
+    assert sorted(told[-1]["ok"]["left_out"]) == [
+        f"a3f/checkpoints/{name} (a link that leads out of the run, or nowhere)"
+        for name in ("gone", "itself", "out", "out.pt")
+    ]
 
 
 def test_a_large_file_goes_in_parts(store: Store, runs: Path) -> None:

@@ -282,6 +282,15 @@ def test_an_export_comes_first_and_is_told(world: World) -> None:
     assert "2 files of runs in s3://b/x (2 copied now)" in proof.kept
 
 
+def test_what_an_export_left_out_is_told(world: World) -> None:
+    world.export.left_out = tuple(f"a3f/checkpoints/{number} (a link that leads out of the run)" for number in range(7))
+    proof = list(teardown(plan_teardown(opened(world)), opened(world), delete_storage=True, export="s3://b/x"))[-1]
+    assert isinstance(proof, Proof)
+    [words] = [one for one in proof.kept if "files of runs" in one]
+    assert "not exported: a3f/checkpoints/0 (a link that leads out of the run), " in words
+    assert words.endswith("and 2 more")
+
+
 def slow_to_end(world: World, job: Job) -> None:
     """A queue with a job that goes on when it is cancelled."""
 

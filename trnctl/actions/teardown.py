@@ -13,7 +13,7 @@ from trnctl.actions.removal import delete_stack
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import POLL_SECONDS, Progress, retained, stack_size
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
-from trnctl.ports import ExportStep, FileSystem, Instance, Job, Resource, Services, Stack
+from trnctl.ports import Exported, ExportStep, FileSystem, Instance, Job, Resource, Services, Stack
 from trnctl.render.job import mirror_prefix
 from trnctl.render.node import is_node_script
 
@@ -187,7 +187,7 @@ def teardown(
             if isinstance(step, ExportStep):
                 yield step
             else:
-                exported.append(f"{step.files} files of runs in {step.to} ({step.copied} copied now)")
+                exported.append(_exported_words(step))
     records = _mirror(plan, opened, delete_storage=delete_storage)
     if plan.stack is not None:
         phase = plan.stack.phase
@@ -300,6 +300,14 @@ def _wait_for_the_cancelled(cancelled: Sequence[str], head: Instance, opened: Op
             return left
         opened.services.clock.sleep(1)
     return []
+
+
+def _exported_words(done: Exported) -> str:
+    words = f"{done.files} files of runs in {done.to} ({done.copied} copied now)"
+    if not done.left_out:
+        return words
+    more = f" and {len(done.left_out) - 5} more" if len(done.left_out) > 5 else ""
+    return f"{words}; not exported: {', '.join(done.left_out[:5])}{more}"
 
 
 def _still_at_work(runs: Sequence[str]) -> RefusedError:

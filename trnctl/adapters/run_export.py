@@ -21,7 +21,8 @@ class AgentExport:
         whole = ExportStep(0, 0)
         for told in self._agent.listen("export", request):
             if "ok" in told:
-                yield Exported(told["ok"]["files"], told["ok"]["bytes"], told["ok"]["copied"], told["ok"]["to"])
+                ok = told["ok"]
+                yield Exported(ok["files"], ok["bytes"], ok["copied"], ok["to"], tuple(ok["left_out"]))
                 return
             if "files" in told:
                 whole = ExportStep(int(told["files"]), int(told["bytes"]))

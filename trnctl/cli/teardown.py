@@ -18,7 +18,7 @@ def teardown(
     keep_storage: Annotated[bool, typer.Option("--keep-storage", help="Keep file systems that outlive it.")] = False,
     delete_storage: Annotated[bool, typer.Option("--delete-storage", help="Delete them and their data.")] = False,
     export: Annotated[
-        str, typer.Option("--export", metavar="s3://…", help="First copy results, logs and checkpoints there.")
+        str, typer.Option("--export", metavar="s3://…", help="First copy results, logs, output and checkpoints there.")
     ] = "",
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
 ) -> None:

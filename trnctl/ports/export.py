@@ -20,17 +20,20 @@ class ExportStep:
 
 @dataclass(frozen=True)
 class Exported:
-    """The end of an export; `copied` of the files were not there already. `to` is s3://…"""
+    """The end of an export; `copied` of the files were not there already. `to` is s3://… `left_out` are words for what
+    lies beside them and was not copied: links that lead out of a run."""
 
     files: int
     bytes: int
     copied: int
     to: str
+    left_out: tuple[str, ...] = ()
 
 
 class RunExport(Protocol):
     """Copies runs from the shared storage, with the rights of the head node."""
 
     def export(self, runs_folder: str, to: str, region: str) -> Iterator[ExportStep | Exported]:
-        """Copy results, records, logs and checkpoints of all runs to `to` (s3://BUCKET/PREFIX), each under the run's
-        name; the last step is the end. What lies there already is not copied again. ToolError when it breaks off."""
+        """Copy results, records, logs, output and checkpoints of all runs to `to` (s3://BUCKET/PREFIX), each under the
+        run's name; the last step is the end. What lies there already is not copied again. ToolError when it breaks
+        off."""
