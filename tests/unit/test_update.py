@@ -110,6 +110,20 @@ def test_jobs_on_nodes_are_not_stopped_unless_told(world: World, spec: ClusterSp
     assert fleet(world) == "running", "nothing was stopped to find out"
 
 
+@pytest.mark.parametrize("requeue", [False, True])
+def test_a_job_that_comes_while_a_person_thinks_is_not_stopped(world: World, spec: ClusterSpec, requeue: bool) -> None:
+    world.queue.others = [Job("9", "a3f", "train", "running", "", 4)] if requeue else []
+    plan = plan_update(spec, world.services(), RUNS)
+    check(plan, requeue=requeue)
+    world.queue.others.append(Job("11", "", "", "configuring", "", 4, "ana"))
+    with pytest.raises(RefusedError, match="^job 11 of ana would lose its nodes"):
+        list(update(plan, world.services()))
+    assert (fleet(world), marks(world), len(world.provisioner.changes)) == ("running", {}, 1)
+    world.queue.others.pop()
+    list(update(plan, world.services()))
+    assert world.provisioner.changes == []
+
+
 def test_what_pcluster_refuses_is_told_before_anything_is_stopped(world: World, spec: ClusterSpec) -> None:
     refused = Finding(
         "pcluster-update-refused", "error", "cannot be changed", "Leave it.", path="HeadNode.InstanceType"

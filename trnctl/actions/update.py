@@ -38,6 +38,7 @@ class UpdatePlan:
     busy: tuple[Job, ...] = ()
     restarts: bool = False
     head: Instance | None = None
+    runs_folder: str = ""
 
     @property
     def nothing(self) -> bool:
@@ -63,6 +64,7 @@ def plan_update(spec: ClusterSpec, services: Services, runs_folder: str = "") ->
         busy=_busy(head, services, runs_folder) if stops and not refused else (),
         restarts=head is not None and MARK in head.marks,
         head=head,
+        runs_folder=runs_folder,
     )
 
 
@@ -124,10 +126,12 @@ def update(
     """Stop the fleet where that is needed, update, and start it again; yields progress to the end.
 
     `accepted` is called once ParallelCluster has taken the update on. Can be run again wherever it was interrupted: a
-    mark on the head node tells that the fleet is to be started. An update that fails starts it too.
+    mark on the head node tells that the fleet is to be started. An update that fails starts it too. RefusedError when
+    jobs have come to nodes since the plan.
     """
     name, restarts = plan.spec.name, plan.restarts
     if plan.stops and plan.head is not None:
+        _refuse_what_came(plan, services)
         services.cloud.mark(plan.head.id, MARK, "stopped for an update")
         restarts = True
         yield from set_fleet(name, services, running=False)
@@ -146,6 +150,18 @@ def update(
         forget_stop(name, services)
     if failed is not None:
         raise failed
+
+
+def _refuse_what_came(plan: UpdatePlan, services: Services) -> None:
+    """A person may take hours over the question, and jobs start meanwhile: of those nobody was told."""
+    known = {job.id for job in plan.busy}
+    came = [job for job in _busy(plan.head, services, plan.runs_folder) if job.id not in known]
+    if came:
+        jobs = ", ".join(sorted({job.run or f"job {job.id} of {job.user}" for job in came}))
+        raise RefusedError(
+            f"{jobs} would lose its nodes, and has come to them since you were asked; nothing is stopped or changed",
+            remedy="run the command again: wait for them, or add --requeue-runs",
+        )
 
 
 def _watched(plan: UpdatePlan, services: Services) -> Iterator[Progress]:
