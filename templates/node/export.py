@@ -10,8 +10,8 @@ prints is an object, JSON after `trnctl `:
 
 A file that lies there already with the same size, and was written there later, is not copied again, so that an export
 that broke off goes on where it was. A link is copied as the file that it leads to, when that lies in the same run; one
-that leads out of it is named at the end. A run that this user may not read ends it before anything is copied: who asks is
-about to delete the file system, and must not learn afterwards what was left out. Only Python 3.6.
+that leads out of it is named at the end. A run that this user may not read ends it before anything is copied: who asks
+is about to delete the file system, and must not learn afterwards what was left out. Only Python 3.6.
 """
 
 import json

@@ -116,7 +116,7 @@ def test_a_job_that_comes_while_a_person_thinks_is_not_stopped(world: World, spe
     plan = plan_update(spec, world.services(), RUNS)
     check(plan, requeue=requeue)
     world.queue.others.append(Job("11", "", "", "configuring", "", 4, "ana"))
-    with pytest.raises(RefusedError, match="^job 11 of ana would lose its nodes"):
+    with pytest.raises(RefusedError, match=r"^job 11 of ana would lose its nodes"):
         list(update(plan, world.services()))
     assert (fleet(world), marks(world), len(world.provisioner.changes)) == ("running", {}, 1)
     world.queue.others.pop()
