@@ -8,7 +8,7 @@ import pytest
 
 from tests.diagnosing import codes, diagnosed
 from trnctl.sandbox import faults
-from trnctl.sandbox.aws.boots import SILENT
+from trnctl.sandbox.aws.faults import SILENT
 
 REASONS = {
     name: str(fault.rule.get("reason", SILENT))

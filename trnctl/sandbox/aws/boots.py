@@ -8,14 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from trnctl.sandbox.aws.faults import Faults
+from trnctl.sandbox.aws.faults import SILENT, Faults
 from trnctl.sandbox.aws.head_nodes import boot_of
 from trnctl.sandbox.aws.progress import ResourceFailed
 from trnctl.sandbox.ports import BootFailed, Machines
 
 _log = logging.getLogger(__name__)
 
-SILENT = "WaitCondition timed out. Received 0 conditions when expecting 1"
 _PATIENCE = 120.0  # seconds of real time for a machine to come up; a wait condition's own timeout is half an hour
 
 

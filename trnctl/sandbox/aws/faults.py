@@ -13,6 +13,7 @@ NO_CAPACITY = (
     "We currently do not have sufficient {type} capacity in the Availability Zone you requested ({zone}). "
     "Our system will be working on provisioning additional capacity."
 )
+SILENT = "WaitCondition timed out. Received 0 conditions when expecting 1"
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 import warnings
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -92,6 +93,8 @@ def serve(**options: Any) -> None:
 
 def _prepare(home: Path) -> None:
     """Set what moto reads from the environment when it is imported, and where the log goes."""
+    if "moto.core" in sys.modules and "MOTO_AMIS_PATH" not in os.environ:
+        raise RuntimeError("moto was imported before the emulator: it has not read the emulator's images")
     images = home / "aws" / "images.json"
     write_images(images)
     os.environ["MOTO_AMIS_PATH"] = str(images)
