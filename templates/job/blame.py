@@ -17,9 +17,15 @@ START = re.compile(r"^trnctl: stage (?:\w+) starts on (\S+), node (\d+) of ", re
 CODE = r"(?:NRT_\w+|status(?: code)?|return(?:ed)? code|error code)\W{0,4}"
 # What is wrong, and what the runtime's log or the kernel's says of it, from Neuron's guide to troubleshooting. The
 # first that fits counts: a repairable error of the HBM is told with words of the unrepairable one.
-REPAIRABLE = [CODE + r"1205\b", "REPAIRABLE_HBM_UE", r"NEURON_HW_ERR=\w*REPAIRABLE", "reload the neuron driver"]
+UE = "[Uu]ncorrectable HBM (?:memory )?error"
+REPAIRABLE = [
+    CODE + r"1205\b",
+    "REPAIRABLE_HBM_UE",
+    r"NEURON_HW_ERR=\w*REPAIRABLE",
+    UE + ".{0,200}reload the neuron driver",
+]
 DMA = [CODE + r"1203\b", "HW_ERR_DMA_ABORT", r"NEURON_HW_ERR=\w*DMA_", r"DMA (?:TX|RX) engine \d+ is in an abort state"]
-HBM = [CODE + r"1201\b", "HW_ERR_HBM_UE", r"NEURON_HW_ERR=\w*HBM_", "[Uu]ncorrectable HBM"]
+HBM = [CODE + r"1201\b", "HW_ERR_HBM_UE", r"NEURON_HW_ERR=\w*HBM_", UE]
 SRAM = [CODE + r"1202\b", "HW_ERR_NC_UE", r"NEURON_HW_ERR=\w*SRAM_", "[Uu]ncorrectable (?:SRAM )?(?:memory )?error"]
 OTHER = ["NEURON_HW_ERR=.{0,300}action=TERMINATE_INSTANCE"]
 FAULTS = [
@@ -29,11 +35,21 @@ FAULTS = [
     ("1202: an uncorrectable SRAM error, the instance must be replaced", re.compile("|".join(SRAM))),
     ("the kernel says that the instance must be replaced", re.compile("|".join(OTHER))),
 ]
+# Who speaks: a training may print the same numbers and words, of something else.
+WITNESS = re.compile(
+    r"NEURON_HW_ERR|NRT|\bnrt|FATAL-RT|TDRV|NMGR|Neuron Device|\[(?:MLA|ND) \d|Execution results may be invalid"
+)
+# A count of nothing, which monitors print.
+NONE = re.compile(
+    r"\b(?:no|0|zero) uncorrect\w+[\w ]*|uncorrect\w+[\w ]*?errors?(?: counter| count| total)?[\s:=]+(?:0\b|none\b)",
+    re.IGNORECASE,
+)
 
 
 def fault_in(text):
     """What is wrong, by these lines; '' when nothing is."""
-    for line in text.splitlines():
+    for full in text.splitlines():
+        line = NONE.sub("", full) if WITNESS.search(full) else ""
         for words, pattern in FAULTS:
             if pattern.search(line):
                 return words

@@ -47,6 +47,12 @@ def test_who_waits_for_a_collective_is_not_to_blame_but_the_node_whose_kernel_te
         (SRAM, "1202: an uncorrectable SRAM error"),
         ("nrt_execute failed: NRT_EXEC_HW_ERR_HBM_UE (1201)\n", "1201: an HBM error that cannot be repaired"),
         ("nrt_execute failed: NRT_EXEC_HW_ERR_REPAIRABLE_HBM_UE (1205)\n", "1205: an HBM error that reloading"),
+        (
+            "Uncorrectable HBM memory error is detected. Execution results may be invalid. Please reload the"
+            " neuron driver or reboot your EC2 instance to prevent future impact from the hardware error.\n",
+            "1205: an HBM error that reloading",
+        ),
+        ("TDRV:x encountered uncorrectable memory error count: 2 on Neuron Device 3\n", "1202: an uncorrectable SRAM"),
         ("[MLA 0][NC 0] DMA TX engine 0 is in an abort state\n", "1203: a DMA engine has failed"),
     ],
 )
@@ -64,6 +70,13 @@ def test_a_node_whose_runtime_names_its_own_hardware_is_to_blame(tmp_path: Path,
         "mem_ecc_uncorrected: 0\n",
         "step 1202 of 28125, loss 1.201\n",
         "[MLA 0][NC 0] DMA TX engine 0 is idle\n",
+        "uncorrectable error count: 0\n",
+        "Neuron Device 3: uncorrectable memory errors: 0\n",
+        "nrt: no uncorrectable memory errors on Neuron Device 3\n",
+        "when no device is found, reload the neuron driver\n",
+        "NRT: the driver is older than the runtime, please reload the neuron driver\n",
+        "the tokenizer ended with error code 1203\n",
+        "GET /shard/7: status 1202\n",
     ],
 )
 def test_what_is_no_hardware_error_blames_nobody(tmp_path: Path, said: str) -> None:
