@@ -109,11 +109,19 @@ END
 root=${0%/opt/trnctl/timer.d/*}
 for asked in "$root"/*/trnctl/runs/*/notify.json "$root"/*/*/trnctl/runs/*/notify.json; do
     folder=${asked%/*}
-    if [[ ! -f $asked || -e $folder/notified.json ]]; then continue; fi
-    as_owner=()
-    owner=$(stat -c %U "$asked")
-    if [[ $owner != "$(id -un)" ]]; then as_owner=(runuser -u "$owner" --); fi
-    timeout 45 "${as_owner[@]}" python3 -E "$folder/notify.py" timer || true
+    if [[ -L $folder || ! -f $asked || -e $folder/notified.json ]]; then continue; fi
+    (
+        # Others may change what a path leads to between two looks at it, and so run their program as another user. From
+        # within the folder all names are plain ones, and who owns it is who wrote them.
+        cd -P "$folder" || exit 0
+        owner=$(stat -c %U .)
+        for name in notify.json notify.py; do
+            if [[ -L $name || ! -f $name || $(stat -c %U "$name") != "$owner" ]]; then exit 0; fi
+        done
+        as_owner=()
+        if [[ $owner != "$(id -un)" ]]; then as_owner=(runuser -u "$owner" --); fi
+        timeout 45 "${as_owner[@]}" python3 -E ./notify.py timer
+    ) || true
 done
 END
     put /etc/systemd/system/trnctl.service 644 <<'END'

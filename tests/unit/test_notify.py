@@ -160,3 +160,60 @@ def test_what_could_not_be_prepared_is_told_with_its_reason(run: Path, hook: Hoo
     [told] = hook.got
     assert (told["state"], told["stage"], told["exit_code"]) == ("failed", "prepare", 1)
     assert told["text"].endswith("no way to the source")
+
+
+# ------------------------------------------------------------------------------------------- the head node's timer
+
+
+def timer(root: Path, stat_does: str = "") -> None:
+    """Run the head node's timer below `root`; `stat_does` happens each time before it looks at a file."""
+    source = templates.read("node/system.sh").partition("put /opt/trnctl/timer.d/notify 755 <<'END'\n")[2]
+    program = root / "opt/trnctl/timer.d/notify"
+    tool = root / "bin/stat"
+    for path, text in (
+        (program, source.partition("\nEND\n")[0]), (tool, f'#!/bin/sh\n{stat_does}\nexec /usr/bin/stat "$@"\n')
+    ):  # fmt: skip
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    subprocess.run([str(program)], env={"PATH": f"{tool.parent}:{os.environ['PATH']}"}, timeout=60, check=True)
+
+
+def run_that_notes(folder: Path, word: str, notes: Path) -> Path:
+    """A run whose notify.py only notes that it ran."""
+    folder.mkdir(parents=True)
+    write(folder, "notify.json", {"target": "true"})
+    (folder / "notify.py").write_text(f"open({str(notes)!r}, 'a').write('{word} ')")
+    return folder
+
+
+def test_the_timer_runs_what_it_has_looked_at(tmp_path: Path) -> None:
+    """A user who may change what a path leads to swaps it after the look at its owner."""
+    root, notes = tmp_path / "root", tmp_path / "notes"
+    run_that_notes(tmp_path / "true/trnctl/runs/a3f", "true", notes)
+    run_that_notes(tmp_path / "false/trnctl/runs/a3f", "false", notes)
+    root.mkdir()
+    (root / "fsx").symlink_to(tmp_path / "true")
+    timer(root, f"ln -sfn {tmp_path}/false {root}/fsx")
+    assert (root / "fsx").resolve() == tmp_path / "false"
+    assert notes.read_text().split() == ["true"]
+
+
+@pytest.mark.parametrize("link", ["", "notify.py", "notify.json"])
+def test_the_timer_follows_no_link(tmp_path: Path, link: str) -> None:
+    root, notes = tmp_path / "root", tmp_path / "notes"
+    place = run_that_notes(root / "fsx/trnctl/runs/a3f", "ran", notes) / link
+    place.rename(tmp_path / "moved")
+    place.symlink_to(tmp_path / "moved")
+    timer(root)
+    assert not notes.exists()
+
+
+@pytest.mark.parametrize("foreign", ["notify.py", "notify.json"])
+def test_the_timer_runs_nothing_that_is_not_the_folders_owners(tmp_path: Path, foreign: str) -> None:
+    root, notes = tmp_path / "root", tmp_path / "notes"
+    run_that_notes(root / "fsx/trnctl/runs/a3f", "ran", notes)
+    timer(root, f'case "$*" in *{foreign}) echo another; exit ;; esac')
+    assert not notes.exists()
+    timer(root)
+    assert notes.read_text() == "ran "
