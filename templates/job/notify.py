@@ -4,8 +4,10 @@
     notify.py timer              from the head node's timer: the run is over when Slurm has none of its jobs any more
 
 The target may hold a token: notify.json can be read by its owner alone, and the target is in no argument and no log. It
-is told once: notified.json says when, and whether it worked. A command gets the same JSON on its standard input, and
-TRNCTL_RUN and TRNCTL_STATE in its environment. Three tries, each with a limit. Needs only Python 3.6.
+is told once: notified.json says when, and whether it worked. Who is killed before it could write that is followed by a
+second one, the last. A command gets the same JSON on its standard input, and TRNCTL_RUN and TRNCTL_STATE in its
+environment. Three tries, each with a limit; a command that did not end in time may have worked, and is not repeated.
+Needs only Python 3.6.
 """
 
 import json
@@ -20,6 +22,8 @@ TRIES = 3
 SECONDS = 10  # for each try of a webhook
 COMMAND_SECONDS = 20  # for each try of a command
 ALL_SECONDS = 25  # Slurm gives a job that it ends 30 (KillWait)
+LONGEST = 120  # seconds after which one that has written nothing has been killed
+LATE = f"it did not end within {COMMAND_SECONDS} s"
 WORDS = {"COMPLETED": "completed", "CANCELLED": "cancelled", "TIMEOUT": "timeout", "NODE_FAIL": "node-fail"}
 
 
@@ -129,7 +133,7 @@ def command(line, body, told):
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        return f"it did not end within {COMMAND_SECONDS} s"
+        return LATE
     return f"it ended with {process.returncode}" if process.returncode else ""
 
 
@@ -140,10 +144,34 @@ def tell(target, told):
         webhook = target.startswith(("http://", "https://"))
         said = call(target, body) if webhook else command(target, body, told)
         pause = 2**number * random.uniform(0.5, 1)  # noqa: S311  no secret
-        if not said or number == TRIES or time.time() + pause > until:
+        if said in ("", LATE) or number == TRIES or time.time() + pause > until:
             break
         time.sleep(pause)
     return said, number
+
+
+def begin(folder):
+    """The number of this attempt, 1 or 2; 0 when it is told already, another one is at it, or two have been killed."""
+    if (folder / "notified.json").exists():
+        return 0
+    for attempt in (1, 2):
+        mark = folder / f".notify-{attempt}"
+        try:
+            os.close(os.open(str(mark), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+            return attempt
+        except FileExistsError:
+            if time.time() - mark.stat().st_mtime < LONGEST:
+                return 0
+    note(folder, "two attempts were killed, and may have worked", 0, 2)
+    return 0
+
+
+def note(folder, said, tries, attempt):
+    """Write down what became of it, so that nobody reads half of it."""
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    part = folder / f".notified.{os.getpid()}.part"
+    part.write_text(json.dumps({"at": at, "ok": not said, "said": said, "tries": tries, "attempt": attempt}))
+    part.replace(folder / "notified.json")
 
 
 def main(folder, words):
@@ -158,15 +186,11 @@ def main(folder, words):
             return 0
     elif living(list(submitted["jobs"].values())) is not False:
         return 0
-    mark = folder / "notified.json"
-    try:
-        descriptor = os.open(str(mark), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    except FileExistsError:
+    attempt = begin(folder)
+    if not attempt:
         return 0
     said, tries = tell(target, message(folder, how_it_ended(folder, stages)))
-    note = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "ok": not said, "said": said, "tries": tries}
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(note, file)
+    note(folder, said, tries, attempt)
     if said:
         print(f"nobody could be told that the run has ended: {said}")
     return 1 if said else 0

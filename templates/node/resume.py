@@ -48,8 +48,9 @@ def resume(request):
         if not lacking and preparing.failed(folder):
             # A person has brought what the preparer could not: else a submit would take the run for one that failed.
             write_json(folder / "ended" / "prepare.json", {"stage": "prepare", "exit_code": 0, "at": now()})
-        with suppress(OSError):
-            (folder / "notified.json").unlink()  # its new end is told, too
+        for name in (".notify-1", ".notify-2", "notified.json"):
+            with suppress(OSError):
+                (folder / name).unlink()  # its new end is told, too
         found = {name: before.get(name) for name in ("compile", "why", "digest")}
         found.update(stages=stages, resumed=before.get("resumed", 0) + 1)
         found.update(preparing=lacking, hold=bool(request.get("hold")))

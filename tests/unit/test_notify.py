@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -149,6 +150,47 @@ def test_a_command_gets_the_json_and_two_variables(run: Path) -> None:
     assert tell(run, "trap", "train", "0").returncode == 0
     assert json.loads((run / "told").read_text())["state"] == "completed"
     assert (run / "words").read_text() == f"{run.name} completed\n"
+
+
+def test_a_command_that_does_not_end_is_not_run_again(run: Path) -> None:
+    """It may have worked: whoever is paged twice trusts neither."""
+    script = run / "notify.py"
+    text = script.read_text()
+    script.write_text(text.replace("COMMAND_SECONDS = 20", "COMMAND_SECONDS = 1"))
+    assert script.read_text() != text
+    write(run, "notify.json", {"target": f"echo told >>{run}/told; exec sleep 30"})
+    assert tell(run, "trap", "train", "0").returncode == 1
+    assert (run / "told").read_text() == "told\n"
+    note = json.loads((run / "notified.json").read_text())
+    assert (note["ok"], note["tries"]) == (False, 1)
+    tell(run, "timer", squeue="")
+    assert (run / "told").read_text() == "told\n"
+
+
+def test_who_is_killed_before_it_could_tell_is_followed_by_one_more(run: Path, hook: Hook) -> None:
+    write(run, "notify.json", {"target": f"kill -9 $PPID; echo told >>{run}/told"})
+    tell(run, "trap", "train", "0")
+    assert not (run / "notified.json").exists()
+    tell(run, "timer", squeue="")
+    assert not (run / ".notify-2").exists(), "it may be at it still"
+    old = time.time() - 1000
+    os.utime(run / ".notify-1", (old, old))
+    write(run, "notify.json", {"target": hook.url})
+    tell(run, "timer", squeue="")
+    tell(run, "timer", squeue="")
+    assert len(hook.got) == 1
+    note = json.loads((run / "notified.json").read_text())
+    assert (note["ok"], note["attempt"]) == (True, 2)
+
+
+def test_two_that_were_killed_are_enough(run: Path, hook: Hook) -> None:
+    write(run, "notify.json", {"target": hook.url})
+    old = time.time() - 1000
+    for mark in (run / ".notify-1", run / ".notify-2"):
+        mark.touch()
+        os.utime(mark, (old, old))
+    tell(run, "timer", squeue="")
+    assert (hook.got, json.loads((run / "notified.json").read_text())["ok"]) == ([], False)
 
 
 def test_what_could_not_be_prepared_is_told_with_its_reason(run: Path, hook: Hook) -> None:
