@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -169,6 +170,7 @@ def test_without_a_ledger_the_runs_tell(world: World) -> None:
 
 def test_a_ledger_survives_its_way_through_json() -> None:
     made = ledger(on={"trn1.32xlarge spot": 2}, idle_since=START, stopped_at=START + HOUR, stopped_why="…", waits_for=3)
+    made = replace(made, started_at=START + 2 * HOUR)
     assert FleetLedger.read(json.loads(json.dumps(made.as_json()))) == made
 
 
@@ -266,12 +268,31 @@ def test_less_than_a_minute_of_the_nodes_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--time=1-0",), ("-t", "9"), ("-N8",), ("--nodes=8",), ("--array=1-9",), ("--arr=1-9",), ("-tUNLIMITED",)],
+    [
+        ("--time=1-0",),
+        ("-t", "9"),
+        ("-N8",),
+        ("--nodes=8",),
+        ("--array=1-9",),
+        ("--arr=1-9",),
+        ("-tUNLIMITED",),
+        ("-Ht600",),
+        ("-HkN", "9"),
+        ("-sQa1-9",),
+    ],
 )
 def test_options_of_sbatch_do_not_overrule_the_cap(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="overrule"):
         plan(Wishes(nodes=4, max_cost=860.0, arguments=SHORT, sbatch_args=words))
     plan(Wishes(nodes=4, max_cost=860.0, arguments=SHORT, sbatch_args=("--nice=10", "--mail-type=END")))
+    plan(Wishes(nodes=4, max_cost=860.0, arguments=SHORT, sbatch_args=("-H", "-Jmytask", "-pstandard", "-xnode-Nt")))
+
+
+@pytest.mark.parametrize("usd", [0.0, -1.0, math.nan, math.inf, -math.inf])
+def test_a_cap_is_an_amount_of_money(usd: float) -> None:
+    with pytest.raises(UsageError, match=r"--max-cost .* is no amount of money") as caught:
+        plan(Wishes(nodes=4096, max_cost=usd, arguments=SHORT))
+    assert "more than 0" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -347,6 +368,9 @@ def test_the_ttl_is_shown_with_its_moment_and_with_what_became_of_it(world: Worl
     spec = replace(example(), ttl=Ttl(idle_hours=12))
     world.queue.fleet = ledger(idle_since=datetime(2026, 11, 29, 9, 0, tzinfo=UTC))
     assert look(world, spec).ttl == "12 h after the last job; idle since 09:00 UTC: 2026-11-29 21:00 UTC"
+    started = datetime(2026, 11, 29, 20, 30, tzinfo=UTC)
+    world.queue.fleet = ledger(idle_since=datetime(2026, 11, 29, 9, 0, tzinfo=UTC), started_at=started)
+    assert look(world, spec).ttl.endswith("since 20:30 UTC: 2026-11-30 08:30 UTC"), "a person has started it again"
     world.queue.fleet = ledger(stopped_at=START, stopped_why="no job for 12 h, its ttl")
     assert "no job for 12 h, its ttl" in codes(world, spec)["ttl-stopped"]
     world.queue.fleet = ledger(waits_for=2)

@@ -66,7 +66,7 @@ def ttl_words(spec: ClusterSpec | None, picture: QueuePicture | None) -> str:
     """The ttl in words, with the moment at which it would stop the fleet, as far as that is known."""
     if spec is None or spec.ttl is None:
         return ""
-    since = picture.fleet.idle_since if picture is not None and picture.fleet is not None else None
+    since = picture.fleet.ttl_since if picture is not None and picture.fleet is not None else None
     words = str(spec.ttl)
     if spec.ttl.idle_hours is None or since is None:
         return words

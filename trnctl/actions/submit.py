@@ -13,7 +13,7 @@ from typing import Literal
 from trnctl.errors import ConnectionLost, Interrupted, NotFoundError, RefusedError, UsageError, WaitedTooLong
 from trnctl.findings import Finding
 from trnctl.plan.block import clip_to_block
-from trnctl.plan.cap import Cap, cap_of
+from trnctl.plan.cap import Cap, cap_of, check_cap
 from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.layout import Layout, check_queue
 from trnctl.plan.outlook import admit
@@ -113,6 +113,7 @@ def plan_submit(
     workload: WorkloadSpec, spec: ClusterSpec, wishes: Wishes, *, run: str, now: datetime, facts: Facts
 ) -> SubmitPlan:
     """Legality first (UsageError), then capacity (RefusedError), then everything that will be written."""
+    check_cap(wishes.max_cost)
     _admit_workload(workload, spec, wishes)
     queue, instance_type = pick_queue(spec, workload, wishes.queue)
     doubts = admit_software(spec, workload)

@@ -15,7 +15,8 @@ from trnctl.specs.prices import Prices
 # minute was seen to end after 85 s. templates/job/results.py keeps the same time back.
 GRACE_S = 90
 # Options of sbatch that would make a job longer or larger than what the cap was reckoned for.
-_OVERRULING = re.compile(r"-[tNa].*|(--time|--nodes|--ar|--arr|--arra|--array)(=.*)?")
+# Short ones without a value may stand before another one: -Ht600.
+_OVERRULING = re.compile(r"-[HhIkOQsuVvW]*[tNa].*|(--time|--nodes|--ar|--arr|--arra|--array)(=.*)?")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,15 @@ class Cap:
         asked = minutes_of(time_limit) if time_limit else None
         # Slurm takes a limit of nothing for none at all.
         return time_limit if time_limit and asked and asked <= self.minutes else slurm_time(self.minutes)
+
+
+def check_cap(usd: float | None) -> None:
+    """UsageError for what cannot be a cap."""
+    if usd is not None and not (math.isfinite(usd) and usd > 0):
+        raise UsageError(
+            f"--max-cost {usd:g} is no amount of money",
+            remedy="give US dollars, more than 0, or leave it out for no cap",
+        )
 
 
 def cap_of(

@@ -13,7 +13,8 @@ class FleetLedger:
     """Node-seconds by day (UTC) and kind of node (`trn1.32xlarge`, or with how it is bought: `trn1.32xlarge spot`),
     boot and idling included. `on` is what was on at the last look, `idle_since` since when no job was in the queue.
 
-    Of the ttl: when the fleet was stopped for it and why, and how many jobs it waits for.
+    Of the ttl: when the fleet was stopped for it and why, how many jobs it waits for, and when a person has started the
+    fleet again: its time of idling counts from then.
     """
 
     cluster: str
@@ -26,6 +27,14 @@ class FleetLedger:
     stopped_at: datetime | None = None
     stopped_why: str = ""
     waits_for: int = 0
+    started_at: datetime | None = None
+
+    @property
+    def ttl_since(self) -> datetime | None:
+        """Since when the ttl counts idling (as templates/node/fleet.py has it); None while there is a job."""
+        if self.idle_since is None or self.started_at is None:
+            return self.idle_since
+        return max(self.idle_since, self.started_at)
 
     @property
     def key(self) -> str:
@@ -48,6 +57,7 @@ class FleetLedger:
                 "stopped_at": self.stopped_at.timestamp() if self.stopped_at else None,
                 "why": self.stopped_why,
                 "waits_for": self.waits_for,
+                "started_at": self.started_at.timestamp() if self.started_at else None,
             },
         }
 
@@ -71,6 +81,7 @@ class FleetLedger:
                 stopped_at=_moment(ttl.get("stopped_at")),
                 stopped_why=str(ttl.get("why") or ""),
                 waits_for=int(ttl.get("waits_for") or 0),
+                started_at=_moment(ttl.get("started_at")),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
