@@ -35,6 +35,13 @@ def load_in_pcluster(name: str, text: str) -> Any:
         os.environ.update(before)
 
 
+def load_image_in_pcluster(text: str) -> Any:
+    """A build configuration as `pcluster` 3.16.1 loads it; raises marshmallow's ValidationError when refused."""
+    from pcluster.schemas.imagebuilder_schema import ImageBuilderSchema
+
+    return ImageBuilderSchema().load(yaml.safe_load(text))
+
+
 def cfn_lint(template: Path, region: str = "us-west-2") -> str:
     """What cfn-lint says of a template, warnings included; '' when it is content."""
     argv = [str(Path(sys.executable).with_name("cfn-lint")), "--regions", region, "--template", str(template)]

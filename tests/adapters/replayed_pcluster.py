@@ -32,6 +32,7 @@ class ReplayedPcluster:
 
     def __init__(self) -> None:
         self.clusters: dict[str, str] = {}
+        self.images: dict[str, str] = {}  # the recording that describes each
         self.going: set[str] = set()
         self.calls: list[tuple[str, ...]] = []
 
@@ -42,7 +43,7 @@ class ReplayedPcluster:
         self.calls.append(tuple(argv))
         words = dict(zip(argv[2::2], argv[3::2], strict=True))
         found = recorded(self._answer(argv[1], words))
-        name = words.get("--cluster-name", "demo")
+        name = words.get("--cluster-name") or words.get("--image-id", "demo")
         return Completed(
             tuple(argv), found.returncode, found.stdout.replace("nothere", name).replace("demo", name), found.stderr
         )
@@ -61,6 +62,8 @@ class ReplayedPcluster:
         assert words["--region"] == "us-west-2"
         if command == "list-clusters":
             return "list" if self.clusters else "list-empty"
+        if "image" in command:
+            return self._of_image(command, words)
         name = words["--cluster-name"]
         if command == "create-cluster":
             return self._create(name, words)
@@ -77,6 +80,25 @@ class ReplayedPcluster:
             "update-compute-fleet": "fleet-stop",
             "delete-cluster": "delete",
         }[command]
+
+    def _of_image(self, command: str, words: dict[str, str]) -> str:
+        if command == "list-images":
+            names = {"AVAILABLE": "image-describe", "PENDING": "image-describe-building", "FAILED": "image-failed"}
+            listed = names[words["--image-status"]] in self.images.values()
+            return f"image-list-{words['--image-status'].lower()}" if listed else "image-list-empty"
+        name = words["--image-id"]
+        if command == "build-image":
+            if "bad" in Path(words["--image-configuration"]).read_text():
+                return "image-build-bad"
+            if name in self.images:
+                return "image-build-again"
+            self.images[name] = "image-describe-building"
+            return "image-build"
+        if command == "delete-image":
+            self.going.add(name)
+        missing = "image-delete-missing" if command == "delete-image" else "image-describe-missing"
+        there = "image-delete" if command == "delete-image" else self.images.get(name, "")
+        return there if name in self.images else missing
 
     def _create(self, name: str, words: dict[str, str]) -> str:
         document = Path(words["--cluster-configuration"]).read_text()

@@ -12,7 +12,7 @@ from tests.contracts.provisioner import ProvisionerBench, ProvisionerContract
 from tests.fakes import InMemoryCloud, InMemoryProvisioner, ScriptedShell
 from trnctl.adapters.local_shell import LocalShell
 from trnctl.adapters.pcluster import PclusterProvisioner
-from trnctl.adapters.pcluster_answers import code_of
+from trnctl.adapters.pcluster_answers import code_of, image_of
 from trnctl.errors import (
     CloudError,
     CloudUnreachable,
@@ -52,6 +52,10 @@ class _Judging(InMemoryProvisioner):
         self._judge(name, document)
         super().create(name, document)
 
+    def build_image(self, name: str, document: str) -> list[Finding]:
+        self._judge(name, document)
+        return super().build_image(name, document)
+
     def check(self, name: str, document: str) -> list[Finding]:
         self._judge(name, document)
         return super().check(name, document)
@@ -82,6 +86,8 @@ class ReplayBench:
         """A stack that was going is gone."""
         for going in self._shell.going:
             self._shell.clusters.pop(going, None)
+            self._shell.images.pop(going, None)
+        self._shell.images = dict.fromkeys(self._shell.images, "image-describe")
 
 
 class TestInMemory(ProvisionerContract):
@@ -179,6 +185,9 @@ def test_an_update_that_needs_the_fleet_stopped() -> None:
         ("create-region", UsageError, "region is set in both", "Use the region of the file"),
         ("describe-missing", NotFoundError, "does not exist", "trnctl cluster list"),
         ("create-again", RefusedError, "already exists", "delete it first"),
+        ("image-describe-missing", NotFoundError, "No image or stack", "trnctl image list"),
+        ("image-build-again", RefusedError, "already exists", "trnctl image build again"),
+        ("image-build-bad", RefusedError, "security groups is required", "--subnet and --security-group"),
     ],
 )
 def test_failures_of_the_real_pcluster(name: str, kind: type[TrnctlError], message: str, remedy: str) -> None:
@@ -267,3 +276,18 @@ def test_fleet_words() -> None:
         answering(shell, "update-compute-fleet", "fleet-stop").set_fleet("demo", running=False)
         answering(shell, "update-compute-fleet", "fleet-stop").set_fleet("demo", running=True)
     assert [call.argv[-3] for call in shell.calls] == ["STOP_REQUESTED", "START_REQUESTED"]
+
+
+def test_an_image_that_could_not_be_built() -> None:
+    with ScriptedShell() as shell:
+        found = answering(shell, "describe-image", "image-describe-failed").describe_image("demo")
+    assert (found.state, found.ami) == ("failed", "")
+    assert found.reason.startswith("The following resource(s) failed to create: [ParallelClusterImage]")
+    assert found.log == "/aws/imagebuilder/ParallelClusterImage-broken"
+    assert found.began == datetime(2026, 11, 30, 0, 32, 26, 733000, UTC)
+
+
+@pytest.mark.parametrize("info", [None, {"amiId": "ami-1", "state": "PENDING"}])
+def test_a_build_is_over_when_its_ami_can_be_used(info: dict[str, str] | None) -> None:
+    row = {"imageId": "demo", "imageBuildStatus": "BUILD_COMPLETE", **({"ec2AmiInfo": info} if info else {})}
+    assert image_of(row).state == "building"

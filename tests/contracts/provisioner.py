@@ -86,3 +86,31 @@ class ProvisionerContract:
             bench.provisioner.set_fleet("nobody", running=True)
         with pytest.raises(NotFoundError, match="nobody"):
             bench.provisioner.update("nobody", bench.good)
+
+    def test_an_image_from_nothing_and_back(self, bench: ProvisionerBench) -> None:
+        with pytest.raises(NotFoundError, match="demo"):
+            bench.provisioner.describe_image("demo")
+        assert bench.provisioner.images() == []
+        assert bench.provisioner.build_image("demo", bench.good) == []
+        assert bench.provisioner.describe_image("demo").state == "building"
+        assert [(one.name, one.state) for one in bench.provisioner.images()] == [("demo", "building")]
+        with pytest.raises(RefusedError, match="already exists"):
+            bench.provisioner.build_image("demo", bench.good)
+        bench.settle("demo")
+        found = bench.provisioner.describe_image("demo")
+        assert (found.name, found.state, found.version) == ("demo", "available", "3.16.1")
+        assert found.ami.startswith("ami-")
+        assert [one.ami for one in bench.provisioner.images()] == [found.ami]
+        bench.provisioner.delete_image("demo")
+        bench.settle("demo")
+        assert bench.provisioner.images() == []
+
+    def test_a_bad_image_is_refused_with_findings(self, bench: ProvisionerBench) -> None:
+        with pytest.raises(RefusedError) as caught:
+            bench.provisioner.build_image("demo", bench.bad)
+        assert [finding.level for finding in caught.value.findings] == ["error"]
+        assert bench.provisioner.images() == []
+
+    def test_deleting_an_image_that_is_not_there_is_silent(self, bench: ProvisionerBench) -> None:
+        bench.provisioner.delete_image("nobody")
+        assert bench.provisioner.images() == []

@@ -10,6 +10,7 @@ from tests.fakes.clock import START, HandWoundClock
 from trnctl.errors import CloudError, NotFoundError, RefusedError, TrnctlError
 from trnctl.findings import Finding
 from trnctl.ports import (
+    BuiltImage,
     Change,
     ClusterSummary,
     FileSystem,
@@ -291,6 +292,8 @@ class InMemoryProvisioner:
         self.refuses_update: TrnctlError | None = None
         self.create_fails = self.update_fails = self.delete_fails = ""
         self.documents: dict[str, str] = {}
+        self.built: dict[str, BuiltImage] = {}
+        self.build_s, self.build_fails = 1800.0, ""
 
     def create(self, name: str, document: str) -> None:
         """Start creating; refused when the name is taken or a finding is an error."""
@@ -380,6 +383,45 @@ class InMemoryProvisioner:
             self.delete_fails = ""
         else:
             self.cloud.vanish(name)
+
+    def build_image(self, name: str, document: str) -> list[Finding]:
+        """An AMI is there after `build_s` seconds, or the reason of `build_fails`."""
+        self._refuse_errors()
+        if name in self.built:
+            raise RefusedError(f"ParallelCluster image {name} already exists.", remedy="Choose another name.")
+        self.documents[name] = document
+        self.built[name] = BuiltImage(name, "building", "3.16.1", began=self.cloud.clock.now(), builder="BUILDING")
+        self.cloud.clock.after(self.build_s, lambda: self._built(name))
+        return list(self.findings)
+
+    def _built(self, name: str) -> None:
+        found = self.built[name]
+        if self.build_fails:
+            kind = "AWS::ImageBuilder::Image"
+            self.cloud.happens(name, "ParallelClusterImage", kind, "CREATE_FAILED", self.build_fails)
+            log = f"/aws/imagebuilder/ParallelClusterImage-{name}"
+            self.built[name] = replace(found, state="failed", builder="FAILED", reason=self.build_fails, log=log)
+        else:
+            self.built[name] = replace(found, state="available", builder="", ami="ami-0aa11bb22cc33dd99")
+
+    def describe_image(self, name: str) -> BuiltImage:
+        """Of `built`."""
+        if name not in self.built:
+            raise NotFoundError(f"There is no image {name}.", remedy="List the images: trnctl image list.")
+        return self.built[name]
+
+    def images(self) -> list[BuiltImage]:
+        """All of `built`."""
+        return list(self.built.values())
+
+    def delete_image(self, name: str) -> None:
+        """Gone after a minute; silent when it was."""
+        if name in self.built:
+            self.built[name] = replace(self.built[name], state="deleting")
+            self.cloud.clock.after(60, lambda: self._unbuilt(name))
+
+    def _unbuilt(self, name: str) -> None:
+        del self.built[name]
 
     def _existing(self, name: str) -> _Cluster:
         found = self.cloud.cluster(name)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from tests.fakes.account import InMemoryCloud
 from trnctl.errors import CloudError, TrnctlError
-from trnctl.ports import NETWORK_TAG, Identity, KeyPair, NetworkStack, Reservation, Resource, Subnet, Vpc
+from trnctl.ports import NETWORK_TAG, Identity, KeyPair, MachineImage, NetworkStack, Reservation, Resource, Subnet, Vpc
 from trnctl.ports.survey import ReservedCapacity, Survey, Wanted
 
 VPC, HEAD, COMPUTE = "vpc-0aa11bb22cc33dd40", "subnet-0aa11bb22cc33dd41", "subnet-0aa11bb22cc33dd42"
@@ -34,6 +35,7 @@ class InMemoryAccount:
         self.living: dict[str, list[Resource]] = {}  # by subnet
         self.surveyed = Survey()  # groups, images, quotas, endpoints, denied actions, refused questions
         self.templates: dict[str, str] = {}
+        self.all_images: dict[str, list[MachineImage]] = {}  # by owner
         self._networks: dict[str, NetworkStack] = {}
 
     # what tests say
@@ -69,6 +71,19 @@ class InMemoryAccount:
         """From `price_list`."""
         self._guard()
         return {name: self.price_list[name] for name in instance_types if name in self.price_list}
+
+    def machine_images(
+        self, *, owner: str = "", name: str = "", ids: Sequence[str] = (), tag: str = ""
+    ) -> list[MachineImage]:
+        """Of `all_images`."""
+        self._guard()
+        found = self.all_images.get(owner, []) if owner else [one for each in self.all_images.values() for one in each]
+        kept = [
+            one
+            for one in found
+            if fnmatchcase(one.name, name or "*") and (not ids or one.id in ids) and (not tag or tag in one.tags)
+        ]
+        return sorted(kept, key=lambda one: (str(one.created), one.name))
 
     def vpcs(self) -> list[Vpc]:
         """`all_vpcs`."""

@@ -9,11 +9,12 @@ from typing import Any
 from trnctl.adapters import aws_records as records
 from trnctl.adapters.aws_calls import NoSuchThing
 from trnctl.adapters.aws_clients import Clients
+from trnctl.adapters.aws_images import machine_image_of
 from trnctl.adapters.aws_network import DNS_ATTRIBUTES, REMAINS, network_stack_of, subnet_of, vpc_of, ways_out
 from trnctl.adapters.aws_pricing import on_demand_prices
 from trnctl.adapters.aws_survey import survey
 from trnctl.errors import CloudError
-from trnctl.ports import NETWORK_TAG, Identity, KeyPair, NetworkStack, Reservation, Resource, Subnet, Vpc
+from trnctl.ports import NETWORK_TAG, Identity, KeyPair, MachineImage, NetworkStack, Reservation, Resource, Subnet, Vpc
 from trnctl.ports.survey import Survey, Wanted
 
 _LIVING = ["pending", "running", "shutting-down", "stopping", "stopped"]
@@ -52,6 +53,17 @@ class BotoAccount:
     def prices(self, instance_types: Iterable[str]) -> Mapping[str, float]:
         """AWS's price list; see `ports.Account.prices`."""
         return on_demand_prices(self._clients, instance_types)
+
+    def machine_images(
+        self, *, owner: str = "", name: str = "", ids: Sequence[str] = (), tag: str = ""
+    ) -> list[MachineImage]:
+        """AMIs; see `ports.Account.machine_images`. By filters, so that a missing one does not hide the others."""
+        wanted = {"state": ["available"], "name": [name], "image-id": [*ids], "tag-key": [tag]}
+        filters = [{"Name": key, "Values": values} for key, values in wanted.items() if any(values)]
+        owners = {"Owners": [owner]} if owner else {}
+        found = self._list("ec2", "describe_images", "Images", Filters=filters, **owners)
+        images = [machine_image_of(item) for item in found]
+        return sorted(images, key=lambda one: (str(one.created), one.name))
 
     def vpcs(self) -> list[Vpc]:
         """All VPCs; DNS is two further questions for each, asked side by side."""

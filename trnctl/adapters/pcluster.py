@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trnctl.adapters.pcluster_answers import changes_of, findings_of, refusal_of
+from trnctl.adapters.pcluster_answers import changes_of, findings_of, image_of, refusal_of
 from trnctl.errors import NotFoundError, RefusedError, ToolError, ToolMissing, TrnctlError
 from trnctl.findings import Finding
-from trnctl.ports import Change, ClusterSummary, Completed, Shell, StackEvent
+from trnctl.ports import BuiltImage, Change, ClusterSummary, Completed, Shell, StackEvent
 
 _LOG = logging.getLogger("trnctl.pcluster")
 _QUICK = 120.0  # seconds; one question takes 1 to 2, more when AWS throttles
@@ -104,6 +104,28 @@ class PclusterProvisioner:
         except NotFoundError:
             return
 
+    def build_image(self, name: str, document: str) -> list[Finding]:
+        """Start building; see `ports.Provisioner.build_image`. An image belongs to the version that built it."""
+        self._require_version()
+        words = ["build-image", "--image-id", name]
+        return findings_of(self._with_document(document, words, option="--image-configuration"))
+
+    def describe_image(self, name: str) -> BuiltImage:
+        """The image of that name."""
+        return image_of(self._call(["describe-image", "--image-id", name]))
+
+    def images(self) -> list[BuiltImage]:
+        """All images: pcluster lists those of one state at a time."""
+        asked = [["list-images", "--image-status", state] for state in ("AVAILABLE", "PENDING", "FAILED")]
+        return [image_of(row) for words in asked for row in self._pages(words, "images")]
+
+    def delete_image(self, name: str) -> None:
+        """Start deleting; silent if it is gone."""
+        try:
+            self._call(["delete-image", "--image-id", name])
+        except NotFoundError:
+            return
+
     def _require_version(self) -> None:
         if self._wanted and self.version() != self._wanted:
             raise ToolError(
@@ -112,12 +134,19 @@ class PclusterProvisioner:
                 " cluster.pcluster.executable to it, or change cluster.pcluster.version.",
             )
 
-    def _with_document(self, document: str, arguments: Sequence[str], *, dry: bool = False) -> dict[str, Any]:
+    def _with_document(
+        self,
+        document: str,
+        arguments: Sequence[str],
+        *,
+        dry: bool = False,
+        option: str = "--cluster-configuration",
+    ) -> dict[str, Any]:
         """Run a command that reads a configuration; a dry run returns its verdict, whatever that is."""
         with tempfile.TemporaryDirectory(prefix="trnctl-") as folder:
             path = Path(folder, "cluster.yaml")
             path.write_text(document, encoding="utf-8")
-            words = [*arguments, "--cluster-configuration", str(path), *(["--dryrun", "true"] if dry else [])]
+            words = [*arguments, option, str(path), *(["--dryrun", "true"] if dry else [])]
             return self._call(words, timeout=_SLOW, dry=dry)
 
     def _pages(self, arguments: Sequence[str], key: str) -> list[dict[str, Any]]:

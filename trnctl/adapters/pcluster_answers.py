@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from trnctl.adapters.aws_errors import known_refusal
 from trnctl.errors import NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
 from trnctl.findings import Finding, Level, errors_among
-from trnctl.ports import Change
+from trnctl.ports import BuiltImage, Change, ImageState
 
 _LEVELS: dict[str, Level] = {"ERROR": "error", "WARNING": "warning", "INFO": "info"}
 # What to do about the validators that a Trainium cluster meets most; all others get the general advice.
@@ -30,6 +31,7 @@ _REMEDIES = {
     "DeletionPolicyValidator": "Set on_delete: retain if its data should outlive the cluster.",
     "AmiOsCompatibleValidator": "Use an image that was built for this os and this version of ParallelCluster.",
     "CustomAmiTagValidator": "Build the image with this version: trnctl image build.",
+    "SecurityGroupsAndSubnetValidator": "Name both: --subnet and --security-group.",
     "CapacityReservationValidator": "Check the reservation's type, zone and state.",
 }
 _GENERAL = "Change it in trnctl.yaml (or in its extra section); trnctl cluster render shows what pcluster reads."
@@ -48,6 +50,42 @@ def changes_of(answer: Mapping[str, Any]) -> list[Change]:
     """The change set of an update; pcluster writes `-` for a value that is not there."""
     rows = answer.get("changeSet", [])
     return [Change(row["parameter"], row.get("currentValue", "-"), row.get("requestedValue", "-")) for row in rows]
+
+
+_IMAGE_STATES: dict[str, ImageState] = {
+    "BUILD_IN_PROGRESS": "building",
+    "BUILD_FAILED": "failed",
+    "BUILD_COMPLETE": "available",
+    "DELETE_IN_PROGRESS": "deleting",
+    "DELETE_COMPLETE": "deleting",
+    "DELETE_FAILED": "delete-failed",
+}
+
+
+def image_of(row: Mapping[str, Any]) -> BuiltImage:
+    """An image as `describe-image` and `list-images` tell of it.
+
+    A build is complete for pcluster as soon as its stack is; the AMI gets its mark, by which it is found from then on,
+    a moment later, and may still be copied: until it is there and available we call that building.
+    """
+    found = row.get("ec2AmiInfo") or {}
+    state = _IMAGE_STATES.get(str(row.get("imageBuildStatus", "")), "building")
+    if state == "available" and not (found.get("amiId") and found.get("state", "AVAILABLE") == "AVAILABLE"):
+        state = "building"
+    tags = {str(tag["key"]): str(tag["value"]) for tag in found.get("tags", [])}
+    began = row.get("creationTime") or row.get("cloudformationStackCreationTime")
+    reasons = [row.get("imagebuilderImageStatusReason"), row.get("cloudformationStackStatusReason")]
+    return BuiltImage(
+        row["imageId"],
+        state,
+        version=row.get("version") or "",
+        ami=found.get("amiId", ""),
+        began=datetime.fromisoformat(began).astimezone(UTC) if began else None,
+        builder=row.get("imagebuilderImageStatus") or "",
+        reason=next((" ".join(str(one).split()) for one in reasons if one), ""),
+        log=(row.get("imageBuildLogsArn") or tags.get("parallelcluster:build_log", "")).rpartition("log-group:")[2],
+        tags=tags,
+    )
 
 
 def code_of(validator: str) -> str:
@@ -103,6 +141,12 @@ def _update_error(error: Mapping[str, Any]) -> Finding:
 
 # Messages that pcluster words itself (3.0 to 3.16): pattern, kind of error, remedy.
 _MESSAGES: tuple[tuple[str, type[TrnctlError], str], ...] = (
+    (r"No image or stack associated", NotFoundError, "List the images: trnctl image list."),
+    (
+        r"for image \S+ or a CloudFormation Stack .* already exists|ParallelCluster image \S+ already exists",
+        RefusedError,
+        "Run trnctl image build again, which waits for it, or choose another name with --name.",
+    ),
     (r"does not exist or belongs to an incompatible", NotFoundError, "List the clusters: trnctl cluster list."),
     (
         r"already exists",

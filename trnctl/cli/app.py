@@ -12,6 +12,7 @@ from trnctl.cli import (
     cost,
     doctor,
     health,
+    image,
     init,
     logs,
     network,
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 app.add_typer(network.app, name="network")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(image.app, name="image")
 app.add_typer(workloads.app, name="workloads")
 app.add_typer(cache.app, name="cache")
 app.add_typer(parallel.app, name="parallel")

@@ -22,6 +22,7 @@ COMMAND_VALUES = frozenset(
         "--results", "--older-than", "--svg", "--backend", "--max-nodes", "--cidr", "--zone",
         "--compute-subnet", "--head-subnet", "--key-name", "--ssh-key", "--ssh-from", "--reservation", "--bucket",
         "--output-file", "--by", "--format", "--epoch", "--ranks", "--python", "--patience", "--set-count", "--export",
+        "--parent", "--subnet", "--security-group",
     }
 )  # fmt: skip
 # Commands that hand what follows `--` to something else: to the remote shell, to sbatch.

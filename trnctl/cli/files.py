@@ -100,7 +100,7 @@ def replace_text(path: str, text: str) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise UsageError(
-            f"{path} cannot be written: {error.strerror}", remedy="write the counts into it by hand"
+            f"{path} cannot be written: {error.strerror}", remedy="write the change into it by hand"
         ) from error
 
 

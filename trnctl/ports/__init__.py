@@ -10,6 +10,7 @@ from trnctl.ports.account import (
     Account,
     Identity,
     KeyPair,
+    MachineImage,
     NetworkStack,
     Reservation,
     Subnet,
@@ -25,7 +26,7 @@ from trnctl.ports.files import HeadFiles, Transfer, Transferred
 from trnctl.ports.health import CheckProgress, Drained, HealthCheck, HealthReport, Link, NodeFinding, NodeHealth
 from trnctl.ports.ledger import FleetLedger
 from trnctl.ports.monitor import JobLoad, LoadMonitor, LoadPicture, NodeLoad
-from trnctl.ports.provisioner import Change, ClusterSummary, Provisioner, StackEvent
+from trnctl.ports.provisioner import BuiltImage, Change, ClusterSummary, ImageState, Provisioner, StackEvent
 from trnctl.ports.queue import (
     ENDED,
     File,
@@ -55,6 +56,7 @@ __all__ = [
     "Account",
     "Allocation",
     "Allocator",
+    "BuiltImage",
     "CacheEntry",
     "CachePicture",
     "CacheWish",
@@ -82,6 +84,7 @@ __all__ = [
     "HealthCheck",
     "HealthReport",
     "Identity",
+    "ImageState",
     "Instance",
     "Job",
     "JobLoad",
@@ -94,6 +97,7 @@ __all__ = [
     "LoadPicture",
     "Lock",
     "LogLine",
+    "MachineImage",
     "Need",
     "NetworkStack",
     "NodeFinding",

@@ -84,6 +84,18 @@ class NetworkStack:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class MachineImage:
+    """An AMI: what its owner says of it. `architecture` is EC2's word (`x86_64`, `arm64`)."""
+
+    id: str
+    name: str
+    description: str = ""
+    architecture: str = ""
+    created: datetime | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
 # The tag on each network stack and on everything in it; its value is the stack's name.
 NETWORK_TAG = "trnctl:network"
 
@@ -104,6 +116,12 @@ class Account(Protocol):
     def prices(self, instance_types: Iterable[str]) -> Mapping[str, float]:
         """US dollars an hour by type: on demand, Linux, in this region, by AWS's price list of now. A type that has no
         such price is left out."""
+
+    def machine_images(
+        self, *, owner: str = "", name: str = "", ids: Sequence[str] = (), tag: str = ""
+    ) -> list[MachineImage]:
+        """The available AMIs of an owner (`amazon`, `self`) whose name fits the pattern (`*`), with these ids, that
+        carry the tag, oldest first. At least one of these says which; what is not there is left out."""
 
     def vpcs(self) -> list[Vpc]:
         """All VPCs of the region."""

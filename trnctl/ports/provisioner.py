@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from trnctl.findings import Finding
 
@@ -41,8 +41,29 @@ class ClusterSummary:
     version: str
 
 
+ImageState = Literal["building", "available", "failed", "deleting", "delete-failed"]
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """An image that ParallelCluster builds or has built, under the name that it was asked for. `ami` is '' until there
+    is one. `began` is when its stack (or, once that is gone, its AMI) was made. `builder` is Image Builder's word for
+    what it does, `reason` what it or CloudFormation says of a failure, `log` the log group of the build; '' where
+    nobody says. A list tells no more than name, state, ami and version."""
+
+    name: str
+    state: ImageState
+    version: str
+    ami: str = ""
+    began: datetime | None = None
+    builder: str = ""
+    reason: str = ""
+    log: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
 class Provisioner(Protocol):
-    """Makes and unmakes clusters (ParallelCluster's CLI). `document` is a whole ParallelCluster YAML file."""
+    """Makes and unmakes clusters and images (ParallelCluster's CLI). `document` is a whole YAML file of it."""
 
     def create(self, name: str, document: str) -> None:
         """Start creating; returns when CloudFormation has accepted. RefusedError carries validation findings."""
@@ -70,3 +91,16 @@ class Provisioner(Protocol):
 
     def delete(self, name: str) -> None:
         """Start deleting the stack; silent if it is already gone or going."""
+
+    def build_image(self, name: str, document: str) -> list[Finding]:
+        """Start building an image; returns when CloudFormation has accepted, with what was noticed. `document` is a
+        whole build configuration. RefusedError carries validation findings, and is raised too when the name is taken."""
+
+    def describe_image(self, name: str) -> BuiltImage:
+        """The image of that name, building or built. NotFoundError when there is none."""
+
+    def images(self) -> list[BuiltImage]:
+        """All images of the region that ParallelCluster has built, builds, or failed to build."""
+
+    def delete_image(self, name: str) -> None:
+        """Start deleting what a build has made, the AMI too; silent if it is already gone."""

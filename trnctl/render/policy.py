@@ -24,11 +24,11 @@ LONGEST, LONGEST_INLINE = 6144, 10240
 
 def least_policy(spec: ClusterSpec | None, region: str | None = None) -> dict[str, object]:
     """What creating, watching and deleting the file's cluster needs. Without a file: any cluster of the region (or of
-    any), and `trnctl network` as well."""
+    any), and `trnctl network` and `trnctl image` as well."""
     names = _Names(spec, region)
     statements = [
         *_ec2(names),
-        *([] if spec else [_network(names)]),
+        *([] if spec else [_network(names), *_images(names)]),
         *_stacks(names),
         *_iam(names, spec),
         *_buckets(names, spec),
@@ -115,6 +115,40 @@ def _network(names: _Names) -> Statement:
             "DeleteRoute CreateVpcEndpoint ModifyVpcEndpoint DeleteVpcEndpoints",
         ),
         when=names.here,
+    )
+
+
+def _images(names: _Names) -> Iterator[Statement]:
+    """What `pcluster build-image` does beside what a cluster needs; its stack deletes itself with a role of its own."""
+    yield _allow("ImageEc2", _of("ec2", "DeregisterImage DeleteSnapshot"), when=names.here)
+    kinds = ("Component", "ImageRecipe", "InfrastructureConfiguration", "DistributionConfiguration", "Image")
+    words = " ".join(f"{verb}{kind}" for kind in kinds for verb in ("Create", "Get", "Delete"))
+    yield _allow("ImageBuilder", _of("imagebuilder", words, "TagResource CancelImageCreation"), when=names.here)
+    topic = names.arn("sns", "ParallelClusterImage-*")
+    yield _allow(
+        "ImageTopic",
+        _of("sns", "CreateTopic DeleteTopic GetTopicAttributes TagResource Subscribe Unsubscribe"),
+        topic,
+    )
+    yield _allow(
+        "ImageLambda",
+        _of("lambda", "CreateFunction DeleteFunction GetFunction AddPermission RemovePermission TagResource"),
+        names.arn("lambda", "function:ParallelClusterImage-*"),
+    )
+    builder = [
+        names.arn("iam", f"policy/{name}", regional=False, account="aws")
+        for name in ("EC2InstanceProfileForImageBuilder", "AmazonSSMManagedInstanceCore")
+    ]
+    yield _allow(
+        "ImageRoles",
+        _of("iam", "AttachRolePolicy DetachRolePolicy"),
+        names.roles(),
+        when={"ArnLike": {"iam:PolicyARN": builder}},
+    )
+    yield _allow(
+        "ImageLinkedRole",
+        _of("iam", "CreateServiceLinkedRole"),
+        when={"StringEquals": {"iam:AWSServiceName": "imagebuilder.amazonaws.com"}},
     )
 
 

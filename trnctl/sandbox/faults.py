@@ -53,6 +53,17 @@ _ACCOUNT_FAULTS = {
         {"kind": "resource", "op": "DELETE", "type": "AWS::EC2::SecurityGroup", "reason": _DEPENDENT},
     ),
 }
+_ACCOUNT_FAULTS["image-build-failed"] = Fault(
+    "Image Builder fails while it builds the next image",
+    {
+        "kind": "resource", "op": "CREATE", "type": "AWS::ImageBuilder::Image",
+        "reason": "Resource handler returned message: \"Error occurred during operation 'SSM execution"
+        " '0aa11bb2-2cc3-3dd4-4ee5-5ff66aa77bb8' failed for image arn:"
+        " 'arn:aws:imagebuilder:us-west-2:123456789012:image/parallelclusterimage-demo/3.16.1/1' with status = 'Failed'"
+        " in state = 'BUILDING' and failure message = 'Document arn:aws:imagebuilder:us-west-2:123456789012:component/"
+        "parallelclusterimage/3.16.1/1 failed!''.\" (HandlerErrorCode: GeneralServiceException)",
+    },
+)  # fmt: skip
 _BOOT = "the next head node fails to boot; the stack rolls back: "
 _HEAD_FAULTS = {
     "head-recipe-failed": (

@@ -1,4 +1,4 @@
-"""Changes counts in the text of a cluster file: everything else in it, comments too, stays as it is."""
+"""Changes counts and the image in the text of a cluster file: everything else in it, comments too, stays as it is."""
 
 from __future__ import annotations
 
@@ -49,19 +49,47 @@ def with_counts(text: str, counts: list[Count]) -> str:
     return text
 
 
+def with_ami(text: str, ami: str) -> str:
+    """The text of a cluster file whose nodes start from this image: `image: {ami: …}`, replaced or added."""
+    import yaml
+    from yaml.nodes import MappingNode
+
+    cluster = _entries(yaml.compose(text, Loader=yaml.SafeLoader)).get("cluster")
+    entries = _entries(cluster)
+    if not isinstance(cluster, MappingNode) or not entries:
+        raise UsageError("the cluster file has no `cluster:`", remedy="trnctl init writes a file to start from")
+    image = entries.get("image")
+    if image is None:
+        return _added(text, cluster, "image", f"{{ami: {ami}}}")
+    if "ami" in _entries(image):
+        return _replaced(text, _entries(image)["ami"], ami)
+    if isinstance(image, MappingNode) and image.value:
+        return _added(text, image, "ami", ami)
+    return _replaced(text, image, f"{{ami: {ami}}}")
+
+
+def _replaced(text: str, node: YamlNode, value: str) -> str:
+    before = text[: node.start_mark.index]
+    lead = " " if before.endswith(":") else ""  # a key without a value: the mark stands right behind it
+    return f"{before}{lead}{value}{text[node.end_mark.index :]}"
+
+
+def _added(text: str, mapping: MappingNode, key: str, value: str) -> str:
+    if mapping.flow_style:
+        at = mapping.value[-1][1].end_mark.index
+        return f"{text[:at]}, {key}: {value}{text[at:]}"
+    first = mapping.value[0][0].start_mark
+    # Before the first key, whose place is known: behind the last one there may be comments and blank lines.
+    return f"{text[: first.index]}{key}: {value}\n{' ' * first.column}{text[first.index :]}"
+
+
 def _with_value(text: str, count: Count, key: str, value: int) -> str:
     """One number in one compute resource: replaced where it stands, added where it does not."""
     resource = _resource(text, count)
     entries = {name.value: node for name, node in resource.value}
     if key in entries:
-        node = entries[key]
-        return text[: node.start_mark.index] + str(value) + text[node.end_mark.index :]
-    if resource.flow_style:
-        at = resource.value[-1][1].end_mark.index
-        return f"{text[:at]}, {key}: {value}{text[at:]}"
-    first = resource.value[0][0].start_mark
-    # Before the first key, whose place is known: behind the last one there may be comments and blank lines.
-    return f"{text[: first.index]}{key}: {value}\n{' ' * first.column}{text[first.index :]}"
+        return _replaced(text, entries[key], str(value))
+    return _added(text, resource, key, str(value))
 
 
 def _resource(text: str, count: Count) -> MappingNode:

@@ -27,8 +27,10 @@ tools take AWS's answers; it does not show that AWS itself would answer so.
 
     backends      the doors to moto's backends
     seeding       puts the seeds into them
-    images        the official ParallelCluster images
+    images        Amazon's own images: ParallelCluster's and Neuron's
     models        CloudFormation types that moto lacks
+    plain         what they have in common
+    image_builder the types of a build of an image, and what comes out of it
     removals      deletions through a stack that moto lacks
     capacity      EC2 API that moto lacks: capacity reservations, placement groups
     lustre        FSx for Lustre, completed

@@ -9,7 +9,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from trnctl.sandbox.aws import capacity, gaps, hooks, lustre, models, networks, permissions, quotas
+from trnctl.sandbox.aws import capacity, gaps, hooks, image_builder, lustre, models, networks, permissions, quotas
 from trnctl.sandbox.aws.account import EmulatedAccount
 from trnctl.sandbox.aws.backends import Backends, empty_account
 from trnctl.sandbox.aws.boots import Boots
@@ -41,6 +41,7 @@ def assemble(
     faults = Faults()
     empty_account()
     capacity.empty()
+    image_builder.empty()
     models.install()
     gaps.install()
     networks.install()

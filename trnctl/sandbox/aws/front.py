@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from uuid import uuid4
 from xml.sax.saxutils import escape
 
-from trnctl.sandbox.aws import prices
+from trnctl.sandbox.aws import image_builder, prices
 from trnctl.sandbox.aws.faults import ApiFault, Faults
 
 _log = logging.getLogger(__name__)
@@ -56,9 +56,19 @@ class Front:
         if (service, action) == ("pricing", "GetProducts"):
             answer = prices.get_products(json.loads(_body(environ) or b"{}"))
             return _respond(start_response, "200 OK", "application/x-amz-json-1.1", json.dumps(answer))
+        if service == "imagebuilder":  # moto has no such service, and pcluster asks it for the state of an image
+            return self._image_builder(environ, start_response)
         with self._lock:
             answered: Iterable[bytes] = self._moto(environ, start_response)
             return answered
+
+    def _image_builder(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        arn = dict(parse_qsl(environ.get("QUERY_STRING", ""))).get("imageBuildVersionArn", "")
+        found = image_builder.get_image(self._region, arn) if environ["PATH_INFO"] == "/GetImage" else None
+        if found is None:
+            missing = json.dumps({"__type": "ResourceNotFoundException", "message": f"There is no image {arn}."})
+            return _respond(start_response, "404 Not Found", "application/json", missing)
+        return _respond(start_response, "200 OK", "application/json", json.dumps(found))
 
     def _control(self, environ: dict[str, Any]) -> tuple[str, Mapping[str, Any]]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]

@@ -16,7 +16,7 @@ from moto.ec2.models.core import TaggedEC2Resource
 from moto.utilities.utils import get_partition
 
 from trnctl.sandbox.aws.backends import Backends
-from trnctl.sandbox.aws.models import Plain
+from trnctl.sandbox.aws.plain import Plain
 from trnctl.sandbox.aws.progress import ResourceFailed
 from trnctl.sandbox.aws.removals import REMOVALS
 from trnctl.sandbox.aws.seeds import ACCOUNT

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trnctl.sandbox.aws import templates
+from trnctl.sandbox.aws import image_builder, templates
 from trnctl.sandbox.aws.backends import Backends
 from trnctl.sandbox.aws.boots import Boots
 from trnctl.sandbox.aws.faults import Faults
@@ -97,6 +97,8 @@ class Stacks:
             if failure is None:
                 self.publish(stack)
                 stack_event(stack, "CREATE_COMPLETE")
+                if image_builder.finish(stack):  # the stack of a build deletes itself
+                    self.begin_delete(stack)
                 return
             reason = failed_to("create", failure.names)
             if stack.disable_rollback:
@@ -154,7 +156,9 @@ class Stacks:
         if kind == templates.NESTED_STACK:
             self._make_nested(stack, name)
             return
-        time.sleep(self.seconds * self.faults.slowness())
+        time.sleep(
+            self.seconds * self.faults.slowness() * (image_builder.PATIENCE if kind == image_builder.IMAGE else 1)
+        )
         if kind == templates.WAIT_CONDITION:
             self.boots.wait(stack)
         with self.lock:
