@@ -42,7 +42,8 @@ class ReplayedPcluster:
         assert stdin is None
         self.calls.append(tuple(argv))
         words = dict(zip(argv[2::2], argv[3::2], strict=True))
-        found = recorded(self._answer(argv[1], words))
+        answer = self._of_image if "image" in argv[1] else self._answer
+        found = recorded(answer(argv[1], words))
         name = words.get("--cluster-name") or words.get("--image-id", "demo")
         return Completed(
             tuple(argv), found.returncode, found.stdout.replace("nothere", name).replace("demo", name), found.stderr
@@ -62,8 +63,6 @@ class ReplayedPcluster:
         assert words["--region"] == "us-west-2"
         if command == "list-clusters":
             return "list" if self.clusters else "list-empty"
-        if "image" in command:
-            return self._of_image(command, words)
         name = words["--cluster-name"]
         if command == "create-cluster":
             return self._create(name, words)
@@ -87,18 +86,20 @@ class ReplayedPcluster:
             listed = names[words["--image-status"]] in self.images.values()
             return f"image-list-{words['--image-status'].lower()}" if listed else "image-list-empty"
         name = words["--image-id"]
+        there = name in self.images
         if command == "build-image":
-            if "bad" in Path(words["--image-configuration"]).read_text():
-                return "image-build-bad"
-            if name in self.images:
-                return "image-build-again"
-            self.images[name] = "image-describe-building"
-            return "image-build"
+            return self._build(name, words)
         if command == "delete-image":
             self.going.add(name)
-        missing = "image-delete-missing" if command == "delete-image" else "image-describe-missing"
-        there = "image-delete" if command == "delete-image" else self.images.get(name, "")
-        return there if name in self.images else missing
+            return "image-delete" if there else "image-delete-missing"
+        return self.images.get(name, "image-describe-missing")
+
+    def _build(self, name: str, words: dict[str, str]) -> str:
+        if "bad" in Path(words["--image-configuration"]).read_text():
+            return "image-build-bad"
+        again = name in self.images
+        self.images.setdefault(name, "image-describe-building")
+        return "image-build-again" if again else "image-build"
 
     def _create(self, name: str, words: dict[str, str]) -> str:
         document = Path(words["--cluster-configuration"]).read_text()

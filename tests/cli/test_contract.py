@@ -245,6 +245,8 @@ SPOKEN: dict[tuple[str, ...], list[str]] = {
     ("cluster", "events"): [],
     ("cluster", "fleet", "start"): [],
     ("network", "show"): [],
+    ("image", "build"): ["--dry-run"],
+    ("image", "list"): [],
     ("doctor",): [],
     ("workloads", "list"): [],
     ("workloads", "show"): ["bert-large"],

@@ -123,7 +123,7 @@ def test_faults_need_a_sandbox_and_a_name(tmp_path: Path) -> None:
         "head-bootstrap-timeout", "throttling", "expired-token", "delete-failed", "node-death", "clear",
         "partial-capacity", "slow-stack", "head-recipe-failed", "head-script-failed", "head-script-missing",
         "head-image-mismatch", "head-mount-failed", "slurmctld-down", "ssh-drop", "zombie-node", "protected-mode",
-        "full-disk", "compile-killed", "hung-collective", "hardware-error",
+        "full-disk", "compile-killed", "hung-collective", "hardware-error", "image-build-failed",
     }  # fmt: skip
     assert promised <= set(faults.list_faults())
 

@@ -102,8 +102,8 @@ def test_a_build_to_the_end_and_again(spec: ClusterSpec, world: World) -> None:
     assert (plan.name, plan.parent, plan.asks) == ("trn-2-31-1-ubuntu2404-3-16-1", FITTING, True)
     assert plan.hour_usd == pytest.approx(0.68)
     steps = list(build_image(plan, services))
-    assert steps[0].image and steps[0].image.state == "building"
-    assert steps[-1].image and steps[-1].image.ami == "ami-0aa11bb22cc33dd99"
+    assert [one.image.state for one in steps if one.image][:1] == ["building"]
+    assert [one.image.ami for one in steps if one.image][-1] == "ami-0aa11bb22cc33dd99"
     assert 1800 <= steps[-1].elapsed_s < 1830
     assert world.provisioner.documents[plan.name] == plan.document
     again = plan_image(spec, ImageWish(), services)
@@ -115,7 +115,6 @@ def test_a_build_that_is_under_way_is_watched(spec: ClusterSpec, world: World) -
     services = world.services()
     first = build_image(plan_image(spec, ImageWish(), services), services)
     next(first)
-    first.close()
     plan = plan_image(spec, ImageWish(), services)
     assert not plan.asks
     assert list(build_image(plan, services))[-1].elapsed_s >= 1800
@@ -123,7 +122,7 @@ def test_a_build_that_is_under_way_is_watched(spec: ClusterSpec, world: World) -
 
 def test_a_failure_says_why_and_where_and_is_cleared_by_the_next_try(spec: ClusterSpec, world: World) -> None:
     services, world.provisioner.build_fails = world.services(), "failure message = 'Document … failed!'"
-    with pytest.raises(ToolError, match="ParallelClusterImage .* failed: failure message = 'Document") as caught:
+    with pytest.raises(ToolError, match=r"ParallelClusterImage .* failed: failure message = 'Document") as caught:
         list(build_image(plan_image(spec, ImageWish(), services), services))
     assert "/aws/imagebuilder/ParallelClusterImage-trn-2-31-1" in caught.value.remedy
     world.provisioner.build_fails = ""

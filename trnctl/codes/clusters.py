@@ -15,7 +15,7 @@ CLUSTERS: tuple[tuple[str, Level, str, str], ...] = (
     ("fqdn-near-limit", "warning", "With its port the longest node's name reaches the 63 characters that Neuron's bootstrap resolves.", "Shorten the queue's name, or pass addresses to the jobs."),
     # --------------------------------------------------------------------------------------------- system
     ("os-not-supported", "error", "This version of ParallelCluster does not take this operating system.", "Write ubuntu2404 with ParallelCluster 3.13 or newer."),
-    ("os-needs-image", "error", "ParallelCluster has no image of its own for Rocky Linux.", "Build one (pcluster build-image) and name it: Image.CustomAmi, or image.ami."),
+    ("os-needs-image", "error", "ParallelCluster has no image of its own for Rocky Linux.", "Build one (trnctl image build --parent AMI, or pcluster build-image) and name it: Image.CustomAmi, or image.ami."),
     ("os-without-neuron", "warning", "Neuron's software does not support this operating system, or not all of it.", "Write ubuntu2404."),
     ("os-no-torch-xla", "warning", "PyTorch/XLA does not run on this operating system.", "Write ubuntu2404."),
     ("pcluster-old", "warning", "trnctl does not know this version of ParallelCluster.", "Use 3.16.1."),

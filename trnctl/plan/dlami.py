@@ -1,8 +1,8 @@
 """Which of Neuron's own images (DLAMI) fits a cluster's system and Neuron release; pure.
 
 Names follow one pattern, as in `Deep Learning AMI Neuron PyTorch 2.9 (Ubuntu 24.04) 20260813`; the release stands in
-the description, if anywhere (trainium-facts 3.3). Neither is promised by AWS, so that what cannot be read is a doubt and no
-refusal.
+the description, if anywhere (trainium-facts 3.3). Neither is promised by AWS, so that what cannot be read is a doubt
+and no refusal.
 """
 
 from __future__ import annotations

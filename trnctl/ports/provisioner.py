@@ -93,8 +93,8 @@ class Provisioner(Protocol):
         """Start deleting the stack; silent if it is already gone or going."""
 
     def build_image(self, name: str, document: str) -> list[Finding]:
-        """Start building an image; returns when CloudFormation has accepted, with what was noticed. `document` is a
-        whole build configuration. RefusedError carries validation findings, and is raised too when the name is taken."""
+        """Start building an image; returns what was noticed when CloudFormation has accepted. `document` is a build
+        configuration. RefusedError carries validation findings, and is raised too when the name is taken."""
 
     def describe_image(self, name: str) -> BuiltImage:
         """The image of that name, building or built. NotFoundError when there is none."""

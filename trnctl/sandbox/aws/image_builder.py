@@ -47,18 +47,26 @@ class Part(Plain):
 
 
 class Component(Part):
+    """A script that the instance of the build would run."""
+
     kind = "component"
 
 
 class Recipe(Part):
+    """The parent and the components."""
+
     kind = "image-recipe"
 
 
 class Infrastructure(Part):
+    """On what instance, and where."""
+
     kind = "infrastructure-configuration"
 
 
 class Distribution(Part):
+    """Name and tags of what comes out."""
+
     kind = "distribution-configuration"
 
 
