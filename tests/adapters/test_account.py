@@ -15,7 +15,7 @@ from trnctl.adapters.aws_account import BotoAccount
 from trnctl.adapters.aws_clients import Clients
 from trnctl.adapters.aws_network import ways_out
 from trnctl.errors import CloudUnreachable
-from trnctl.ports import Account, KeyPair, Resource
+from trnctl.ports import Account, KeyPair, MachineImage, Resource
 
 KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_EC2_METADATA_DISABLED": "true"}
 REGION = "us-west-2"
@@ -47,6 +47,12 @@ class MemoryBench:
         """As the contract says."""
         self._memory.has_network()
         return HEAD, COMPUTE
+
+    def has_image(self, name: str, tag: str) -> str:
+        """Of its own."""
+        found = self._memory.all_images.setdefault("self", [])
+        found.append(MachineImage(f"ami-{len(found)}", name, tags={tag: "x"}))
+        return found[-1].id
 
     def has_key(self, name: str, kind: str) -> None:
         """As the contract says."""
@@ -97,6 +103,12 @@ class MotoBench:
         table = self.ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
         self.ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **to)
         self.ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
+
+    def has_image(self, name: str, tag: str) -> str:
+        """Of its own."""
+        image = str(self.ec2.register_image(Name=name)["ImageId"])
+        self.ec2.create_tags(Resources=[image], Tags=[{"Key": tag, "Value": "x"}])
+        return image
 
     def has_key(self, name: str, kind: str) -> None:
         """In EC2."""

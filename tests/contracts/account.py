@@ -27,6 +27,9 @@ class AccountBench(Protocol):
     def has_instance(self, subnet: str, cluster: str) -> str:
         """An instance of a cluster in a subnet; its id."""
 
+    def has_image(self, name: str, tag: str) -> str:
+        """An available image of the account's own, with the tag; its id."""
+
     def settle(self) -> None:
         """Let stacks that are on their way arrive."""
 
@@ -46,6 +49,15 @@ class AccountContract:
         assert bench.account.zones_offering("no.such") == []
         assert "us-west-2" in bench.account.regions_offering(TYPE, ["us-west-2", "eu-north-1"])
         assert bench.account.regions_offering("no.such", ["us-west-2"]) == []
+
+    def test_images_by_owner_name_id_and_tag(self, bench: AccountBench) -> None:
+        first, second = bench.has_image("One (Ubuntu) 1", "team"), bench.has_image("Two (Ubuntu) 2", "other")
+        ask = bench.account.machine_images
+        assert [one.name for one in ask(owner="self", name="One (*")] == ["One (Ubuntu) 1"]
+        assert {one.id for one in ask(owner="self", name="*Ubuntu*")} == {first, second}
+        assert [one.id for one in ask(owner="self", tag="team")] == [first]
+        assert [(one.id, "other" in one.tags) for one in ask(ids=[second, "ami-0aa11bb22cc33dd00"])] == [(second, True)]
+        assert ask(owner="self", name="Three*") == []
 
     def test_ways_out_of_subnets(self, bench: AccountBench) -> None:
         public, private = bench.has_network()

@@ -20,7 +20,10 @@ def build(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the build configuration; make nothing.")] = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Build an AMI with pcluster build-image, and write it to the cluster file; goes on when run again."""
+    """Build an AMI for the nodes, and write it to the cluster file.
+
+    It goes through pcluster build-image. Run again it takes up a build that is under way.
+    """
     from trnctl.actions.image import ImageWish
     from trnctl.cli import image_screens as screens
     from trnctl.cli.output import Screen
@@ -32,7 +35,7 @@ def build(
 
 @app.command(name="list")
 def list_them(context: typer.Context) -> None:
-    """The images of the region that ParallelCluster has built, builds, or failed to build."""
+    """The images of the region: built, building, failed."""
     from trnctl.actions.image import list_images
     from trnctl.cli import image_screens as screens
     from trnctl.cli.output import Screen
