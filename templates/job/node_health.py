@@ -57,7 +57,13 @@ def run(argv, seconds, environment=None):
         out, err = tool.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(tool.pid, signal.SIGKILL)
-        out, err = tool.communicate()
+        try:
+            out, err = tool.communicate(timeout=5)
+        except subprocess.TimeoutExpired:  # it hangs in a driver, where nothing ends it, or left a daemon behind
+            out = err = ""
+            tool.stdout.close()
+            tool.stderr.close()
+            tool.poll()
         return Done(124, out, err)
     return Done(tool.returncode, out, err)
 

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from needs import Failed
@@ -67,7 +68,8 @@ def git(folder, *words):
         out, err = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired as error:
         process.kill()
-        process.communicate()
+        with suppress(subprocess.TimeoutExpired):  # a program that git has started may hold its output
+            process.communicate(timeout=5)
         raise Failed("network", f"git {words[0]} did not end within {SECONDS // 60} minutes") from error
     if process.returncode:
         raise refusal(words, err)

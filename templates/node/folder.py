@@ -87,9 +87,12 @@ def locked(path, patience, waiting=None):
             return handle
         except OSError as error:
             if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
-                # A Lustre mounted without `flock`: there is one head node, so its own disk can hold the lock.
-                name = "trnctl-{}-{}.lock".format(os.getuid(), str(path).replace("/", "_")[-150:])
-                handle = Path(tempfile.gettempdir(), name).open("a+")  # noqa: SIM115  the lock lives as long as this
+                # A Lustre mounted without `flock`: there is one head node, so its own disk can hold the lock; one for
+                # all users, who fetch into the same places.
+                local = Path(tempfile.gettempdir(), "trnctl-{}.lock".format(str(path).replace("/", "_")[-150:]))
+                handle = open_lock(local)
+                with suppress(OSError):  # another user has made it
+                    local.chmod(0o644)
                 continue
             if error.errno not in (errno.EAGAIN, errno.EACCES):
                 raise

@@ -393,3 +393,11 @@ def test_a_type_without_neuron_devices_cannot_be_checked() -> None:
             expected(kind, [], sdk="2.31.1", efa=True, collectives=True)
     small = expected("trn1.2xlarge", [], sdk="2.31.1", efa=True, collectives=True)
     assert (small["efa"], small["links"], small["reference"]) == (0, False, None)
+
+
+def test_a_tool_that_nothing_ends_is_not_waited_for(modules: dict[str, Any]) -> None:
+    """What a tool leaves behind holds its output, as one that hangs in a driver does."""
+    began = time.monotonic()
+    done = modules["node_health"].run(["sh", "-c", "setsid sleep 50 & exec sleep 50"], 1)
+    assert (done.code, done.words) == (124, "it said nothing")
+    assert time.monotonic() - began < 45

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -441,3 +442,49 @@ def test_an_answer_in_chunks_that_is_cut_off_is_asked_for_again(tmp_path: Path) 
         finally:
             server.shutdown()
     assert (Path(path).read_bytes(), len(asked)) == (b"words", 2)
+
+
+NODE = Path(__file__).parents[2] / "templates" / "node"
+
+
+def python(text: str, *words: str, **environment: str) -> str:
+    """What a program prints that imports the head node's scripts."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(NODE)!r})\n{text}", *words],
+        env={**os.environ, **environment}, capture_output=True, text=True, timeout=40, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_a_git_whose_children_live_on_is_not_waited_for(tmp_path: Path) -> None:
+    git = tmp_path / "git"
+    git.write_text("#!/bin/sh\nsetsid sleep 60 &\nexec sleep 60\n")
+    git.chmod(0o755)
+    text = (
+        "import clone\nclone.SECONDS = 1\n"
+        "try: clone.git('/', 'fetch')\nexcept clone.Failed as failed: print(failed.message)\n"
+    )
+    assert "git fetch did not end" in python(text, PATH=f"{tmp_path}:{os.environ['PATH']}")
+
+
+def test_without_locks_on_the_shared_storage_users_still_wait_for_each_other(tmp_path: Path) -> None:
+    """A Lustre mounted without `flock`: the head node's own disk holds the lock, whoever asks for it."""
+    text = """
+import errno, fcntl, os, pathlib, folder
+real, shared = fcntl.flock, sys.argv[1]
+def flock(handle, how):
+    if handle.name.startswith(shared):
+        raise OSError(errno.ENOLCK, "no locks available")
+    return real(handle, how)
+fcntl.flock, place = flock, pathlib.Path(shared, "data.lock")
+os.getuid = lambda: 1001
+held = folder.locked(place, 0)
+os.getuid = lambda: 1002
+print(held is not None, folder.locked(place, 0))
+held.close()
+print(folder.locked(place, 0) is not None)
+"""
+    for name in ("shared", "local"):
+        (tmp_path / name).mkdir()
+    told = python(text, str(tmp_path / "shared"), TMPDIR=str(tmp_path / "local"))
+    assert told.split() == ["True", "None", "True"]
