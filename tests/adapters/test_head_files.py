@@ -14,6 +14,7 @@ from tests.contracts.files import FilesBench, HeadFilesContract, content, fill
 from tests.fakes.files import FolderFiles
 from trnctl.adapters.head_files import SshFiles
 from trnctl.adapters.local_shell import LocalShell
+from trnctl.adapters.ssh_shell import SshOptions
 from trnctl.errors import ConnectionLost, ToolMissing
 from trnctl.ports import HeadFiles, Transfer
 
@@ -77,6 +78,35 @@ def test_files_come_down_with_scp_where_there_is_no_rsync(without_rsync: Bench) 
     done = without_rsync.files.copy(Transfer(f"{without_rsync.here}/", f"{without_rsync.there}/results", up=False))
     assert done.names is None
     assert content(without_rsync.here) == {"results": "{}"}
+
+
+@pytest.mark.parametrize("name", ["a b", "$(touch x)", "one[1]*?", "back\\slash", "it's"])
+def test_scp_takes_every_name_literally(without_rsync: Bench, name: str) -> None:
+    fill(without_rsync.seen, one1xy="another")
+    (without_rsync.seen / name).write_text("this")
+    without_rsync.files.copy(Transfer(f"{without_rsync.here}/", f"{without_rsync.there}/{name}", up=False))
+    assert content(without_rsync.here) == {name: "this"}
+    without_rsync.files.copy(Transfer(f"{without_rsync.here}/{name}", f"{without_rsync.there}/2{name}", up=True))
+    assert (without_rsync.seen / f"2{name}").read_text() == "this"
+
+
+@pytest.mark.parametrize(
+    ("version", "word"),
+    [("OpenSSH_8.2p1 Ubuntu", "there:'/fsx/$(x) [1]'"), ("OpenSSH_9.6p1, OpenSSL", "there:/fsx/$(x) \\[1]")],
+)
+def test_an_old_scp_has_its_path_quoted_for_the_shell_there(tmp_path: Path, version: str, word: str) -> None:
+    """Programs that stand in for those of another release; scp notes its words."""
+    for name, text in (
+        ("rsync", "echo 'bash: rsync: command not found' >&2; exit 127"), ("ssh", f"echo '{version}' >&2"),
+        ("scp", f"printf '%s\\n' \"$@\" >{tmp_path}/words"),
+    ):  # fmt: skip
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    shell = LocalShell({**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    SshFiles(shell, "there", SshOptions()).copy(Transfer("here", "/fsx/$(x) [1]", up=False))
+    words = (tmp_path / "words").read_text().splitlines()
+    assert words[-2:] == [word, "here"]
+    assert ("-s" in words) == ("9.6" in version)
 
 
 @pytest.mark.parametrize("wish", [{"delete": True}, {"dry_run": True}, {"exclude": ("x",)}])

@@ -85,9 +85,19 @@ class SshFiles:
             options[at : at + 2] = []
         else:
             destination = self._destination
-        there = f"{destination}:{transfer.there}"
+        words, path = self._scp_path(transfer.there, pattern=not transfer.up)
+        there = f"{destination}:{path}"
         ends = (transfer.here, there) if transfer.up else (there, transfer.here)
-        return self._local.run(["scp", "-r", "-q", *options, "--", *ends], timeout=_TIMEOUT)
+        return self._local.run(["scp", *words, "-r", "-q", *options, "--", *ends], timeout=_TIMEOUT)
+
+    def _scp_path(self, path: str, *, pattern: bool) -> tuple[list[str], str]:
+        """Options, and a path as this scp takes it literally: one before OpenSSH 8.7 has a shell there expand it; a
+        newer one knows SFTP (-s), for which what is fetched is a pattern, and what is sent goes to a plain name."""
+        said = self._local.run(["ssh", "-V"], timeout=20).stderr
+        found = re.search(r"OpenSSH_(?:for_Windows_)?(\d+)\.(\d+)", said)
+        if found is None or (int(found[1]), int(found[2])) < (8, 7):
+            return [], shlex.quote(path)
+        return ["-s"], re.sub(r"([*?\[\\])", r"\\\1", path) if pattern else path
 
     def _check(self, done: Completed, transfer: Transfer) -> None:
         """The words of rsync, scp, tar and ssh when something is wrong."""
