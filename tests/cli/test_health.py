@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.trnctl_runner import SIXTEEN, Trnctl, sandbox
+from tests.cli.trnctl_runner import SIXTEEN, Trnctl, eventually, sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
@@ -60,6 +60,9 @@ def test_a_collective_that_hangs_is_ended_and_its_node_drained(cluster: Trnctl) 
 
 
 def test_a_run_that_asked_for_the_check_goes_on_without_the_node_that_fails(cluster: Trnctl) -> None:
+    # The node that was drained is taken away and comes back; only then can a job get it.
+    back = ("sinfo", "-h", "-n", STRUCK, "-o", "%t")
+    eventually(lambda: cluster.slurm(*back).strip() in {"idle", "idle~"}, f"{STRUCK} is there again", 90)
     cluster("sandbox", "fault", "missing-device")
     try:
         ended = cluster("submit", "bert-large", "-N", "4", "--check", "--name", "checked", "-f", timeout=180)
