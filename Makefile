@@ -13,8 +13,8 @@ demo: setup # sandbox up, cluster create, submit, status, results, teardown
 test: setup-trainer # all tests but the slow ones
 	pytest -n 2
 
-test-slow: setup-trainer # only the slow ones
-	pytest -n 2 -m slow
+test-slow: setup-trainer # only the slow ones, which mostly wait
+	pytest -n 3 -m slow
 
 test-all: setup-trainer # all tests
 	pytest -n 2 -m ""
