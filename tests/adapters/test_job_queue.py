@@ -277,7 +277,8 @@ def test_what_slurm_will_forget_is_written_down(here: SlurmBench, slurm: SmallSl
     for event in here.queue.follow(submission.run, here.runs_folder):
         if isinstance(event, StageState) and event.state == "running":
             break
-    [node] = [job.node_list for job in here.queue.observe(here.runs_folder).jobs if job.state == "running"]
+    jobs = here.queue.observe(here.runs_folder, run=submission.run).jobs
+    [node] = [job.node_list for job in jobs if job.run == submission.run and job.state == "running"]
     attempts = Path(submission.folder) / "logs" / "compile" / "attempts.json"
     eventually(attempts.is_file, "the attempt is written down")
     slurm.call("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
