@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from http.client import HTTPConnection
 from typing import Any
@@ -128,7 +129,12 @@ class MotoBench:
         return str(made["Instances"][0]["InstanceId"])
 
     def settle(self) -> None:
-        """moto's stacks arrive within the call."""
+        """moto's stacks arrive within the call, unless the machine is so busy that the call was given up and made again."""
+        limit = time.monotonic() + 20
+        while time.monotonic() < limit and any(
+            one.phase in {"creating", "deleting"} for one in self.account.networks()
+        ):
+            time.sleep(0.2)
 
 
 @pytest.fixture

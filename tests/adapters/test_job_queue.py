@@ -280,7 +280,8 @@ def test_what_slurm_will_forget_is_written_down(here: SlurmBench, slurm: SmallSl
     jobs = here.queue.observe(here.runs_folder, run=submission.run).jobs
     [node] = [job.node_list for job in jobs if job.run == submission.run and job.state == "running"]
     attempts = Path(submission.folder) / "logs" / "compile" / "attempts.json"
-    eventually(attempts.is_file, "the attempt is written down")
+    # The ledger counts in whole seconds.
+    eventually(lambda: attempts.is_file() and time.time() - attempts.stat().st_mtime > 2, "the attempt is written down")
     slurm.call("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
     *_, last = here.queue.follow(submission.run, here.runs_folder)
     assert last == RunOver({"compile": "node-fail", "train": "cancelled"})
