@@ -129,7 +129,7 @@ class MotoBench:
         return str(made["Instances"][0]["InstanceId"])
 
     def settle(self) -> None:
-        """moto's stacks arrive within the call, unless the machine is so busy that the call was given up and made again."""
+        """moto's stacks arrive within the call, unless a busy machine let the call be given up and made again."""
         limit = time.monotonic() + 20
         while time.monotonic() < limit and any(
             one.phase in {"creating", "deleting"} for one in self.account.networks()
