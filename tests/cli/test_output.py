@@ -173,3 +173,15 @@ def test_the_unexpected_goes_to_a_log_file(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in log.read_text()
     assert str(log) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["workloads", "list"], ["-o", "json", "workloads", "list"]])
+def test_a_reader_that_goes_away_is_no_failure_worth_a_word(words: list[str]) -> None:
+    argv = [sys.executable, "-m", "trnctl", *words]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        command.stdout.close()
+        said = command.stderr.read().decode()
+        assert command.wait(timeout=30) == 141
+    assert "error" not in said.lower()

@@ -12,7 +12,12 @@ from trnctl.errors import TrnctlError
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
-    raise SystemExit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _unread()
+    raise SystemExit(code)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -31,17 +36,24 @@ def run(argv: Sequence[str]) -> int:
         show_error(error, sys.stderr)
         return error.exit_code
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer ends with 1, the code of what is unexpected
+            return _unread()
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         return 130
-    except BrokenPipeError:  # the reader of a pipe went away (`trnctl logs … | head`): not a failure worth a word
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    except BrokenPipeError:
+        return _unread()
     except Exception as error:  # noqa: BLE001  # the last resort: anything unforeseen is logged whole, told in two lines
         _show_unexpected(error, sys.stderr)
         return 1
     return 0
+
+
+def _unread() -> int:
+    """The reader of a pipe went away (`trnctl logs … | head`): not a failure worth a word. 141, as of SIGPIPE."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
 
 
 def show_error(error: TrnctlError, out: TextIO) -> None:

@@ -21,14 +21,22 @@ LEVEL_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 MARKS = {"error": "✗", "warning": "!", "info": "·"}
 
 
+class Stream(Console):
+    """A console that leaves a reader's going away to main: rich would end with 1, the code of what is unexpected."""
+
+    def on_broken_pipe(self) -> None:
+        """What rich calls when nobody reads any more."""
+        raise BrokenPipeError
+
+
 class Screen:
     """Both streams of one command, in the form that the person asked for."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         plain = not session.color or bool(os.environ.get("NO_COLOR"))
-        self.out = Console(file=sys.stdout, no_color=plain, highlight=False, soft_wrap=False, width=_width(sys.stdout))
-        self.err = Console(file=sys.stderr, no_color=plain, highlight=False, soft_wrap=False, width=_width(sys.stderr))
+        self.out = Stream(file=sys.stdout, no_color=plain, highlight=False, soft_wrap=False, width=_width(sys.stdout))
+        self.err = Stream(file=sys.stderr, no_color=plain, highlight=False, soft_wrap=False, width=_width(sys.stderr))
 
     @property
     def json(self) -> bool:
