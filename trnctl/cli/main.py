@@ -36,9 +36,7 @@ def run(argv: Sequence[str]) -> int:
         show_error(error, sys.stderr)
         return error.exit_code
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # typer ends with 1, the code of what is unexpected
-            return _unread()
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        return _code_of(end)
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         return 130
@@ -48,6 +46,13 @@ def run(argv: Sequence[str]) -> int:
         _show_unexpected(error, sys.stderr)
         return 1
     return 0
+
+
+def _code_of(end: SystemExit) -> int:
+    """The code that a command ended with."""
+    if isinstance(end.__context__, BrokenPipeError):  # typer ends with 1, the code of what is unexpected
+        return _unread()
+    return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
 
 
 def _unread() -> int:
