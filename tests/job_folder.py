@@ -18,11 +18,13 @@ from trnctl.render.job import documents
 from trnctl.render.places import code_folder
 from trnctl.specs.workload import WorkloadSpec
 
-# srun: only node 0, with the output where Slurm would put it. A signal goes to the whole process group, as Slurm sends
-# it; therefore each step is a group of its own.
+# srun: only node 0, with the output where Slurm would put it; of any node it tells whether it answers. A signal goes to
+# the whole process group, as Slurm sends it; therefore each step is a group of its own.
 _SRUN = """\
 import os, signal, subprocess, sys
 words = sys.argv[1:]
+if "bash" not in words:
+    sys.exit(any(f"--nodelist={node}" in words for node in os.environ.get("SILENT", "").split()))
 options = [words.pop(0) for _ in range(words.index("bash"))]
 pattern = next(o for o in options if o.startswith("--output=")).removeprefix("--output=")
 name = pattern.replace("%%", "\\0").replace("%n", "0").replace("\\0", "%")
@@ -43,6 +45,7 @@ _SCONTROL = """\
 case $* in
 requeue*) echo "$*" >>"$SEEN.requeued" ;;
 update*) echo "$*" >>"$SEEN.updated"; [ -z "$NO_UPDATE" ] ;;
+"show config") echo "SlurmdTimeout           = ${SLURMD_TIMEOUT-180} sec" ;;
 *hostnames*) printf 'n-1\\nn-2\\n' ;;
 *) [ -n "$NO_ADDRESS" ] || printf 'NodeName=n-1 Arch=x86_64 NodeAddr=%s NodeHostName=n-1\\n' "${ADDRESS-10.0.1.12}" ;;
 esac
@@ -52,9 +55,12 @@ echo "$*" >>"$SEEN.sysctl"
 [ "$1" != -n ] || echo 44000
 [ "$1" = -n ] || [ -z "$NO_RIGHT" ]
 """
-# The jobs that live, in the form that cache.py asks for; the job's nodes that are down.
+# The jobs that live, in the form that cache.py asks for; the job's nodes that are down, as Slurm has noticed by then.
 _SQUEUE = 'printf "%s" "$JOBS"'
-_SINFO = 'printf "%s" "$LOST"'
+_SINFO = """\
+echo "$*" >>"$SEEN.sinfo"
+[ "$(wc -l <"$SEEN.sinfo")" -le "${UNNOTICED:-0}" ] || printf "%s" "$LOST"
+"""
 _COMPILER = """\
 echo "$*" >>"$SEEN.compiler"
 case $1 in --*) shift ;; esac

@@ -55,6 +55,11 @@ def test_a_wait_says_its_first_and_its_last_step_where_there_is_no_terminal(
     assert capsys.readouterr().err.split() == ["step", "0", "step", "999"]
 
 
+def test_a_new_state_is_told_at_once_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    follow(Screen(Session()), iter(range(30)), lambda step: f"step {step}", "look again", lambda step: step // 10)
+    assert capsys.readouterr().err.split("step")[1:] == [" 0\n  ", " 10\n  ", " 20\n  ", " 29\n"]
+
+
 def test_ctrl_c_leaves_the_work_running_and_says_how_to_look_again() -> None:
     def steps() -> Iterator[int]:
         yield 1

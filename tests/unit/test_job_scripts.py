@@ -153,6 +153,25 @@ def test_a_job_that_lost_a_node_waits_for_nodes_again(job: JobFolder, lost: str,
     assert ("lost n-2: the job waits for nodes again" in said) is requeued
 
 
+SILENCE = "n-2 does not answer: waiting for Slurm to notice that it is lost"
+
+
+def test_a_node_that_is_silent_before_slurm_has_noticed_is_lost_too(job: JobFolder) -> None:
+    code, said = job.run("train", STAND_IN="sys.exit(9)", SILENT="n-2", LOST="n-2\n", UNNOTICED="2")
+    assert (code, SILENCE in said, "lost n-2: the job waits" in said) == (9, True, True)
+    assert (job.mount / "seen.json.requeued").read_text() == "requeue 7\n"
+
+
+def test_slurm_is_given_only_so_long_to_notice(job: JobFolder) -> None:
+    code, said = job.run("train", STAND_IN="sys.exit(9)", SILENT="n-2", SLURMD_TIMEOUT="0")
+    assert (code, SILENCE in said, (job.mount / "seen.json.requeued").exists()) == (9, True, False)
+
+
+def test_only_nodes_of_which_no_end_was_heard_are_asked(job: JobFolder) -> None:
+    code, said = job.run("train", STAND_IN="sys.exit(9)", SILENT="n-1")
+    assert (code, "does not answer" in said) == (9, False)
+
+
 def test_a_run_that_gets_no_further_stops_with_the_reason(job: JobFolder) -> None:
     checkpoint(job, "ckpt_10.pt")
     assert [job.run("train", STAND_IN="sys.exit(9)")[0] for _ in range(3)] == [9, 9, 9]

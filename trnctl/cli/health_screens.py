@@ -37,7 +37,7 @@ def follow_check(screen: Screen, events: Iterator[CheckProgress | HealthReport])
     from trnctl.ports import HealthReport
 
     try:
-        last = follow(screen, events, _words, "")
+        last = follow(screen, events, _words, "", lambda event: getattr(event, "state", None))
     except Interrupted:
         raise Interrupted("the check is ended; nothing was drained", remedy="trnctl health starts it anew") from None
     assert isinstance(last, HealthReport)  # noqa: S101  # a check either raises or ends with its report

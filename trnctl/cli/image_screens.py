@@ -30,7 +30,7 @@ def build(screen: Screen, session: Session, wish: ImageWish, *, dry: bool, yes: 
     if plan.asks:
         screen.confirm("Build it?", yes=yes)
     again = f"trnctl image list shows it; trnctl image build{f' --name {wish.name}' if wish.name else ''} takes it up"
-    last = follow(screen, build_image(plan, services), step_words, again)
+    last = follow(screen, build_image(plan, services), step_words, again, lambda step: step.image and step.image.state)
     if last is None or last.image is None:
         raise ToolError(f"the image {plan.name} is gone", remedy="run this command again")
     _built(screen, session, plan, last.image.ami)

@@ -26,19 +26,29 @@ _LINE = 98  # columns, after the indent
 Step = TypeVar("Step")
 
 
-def follow(screen: Screen, steps: Iterator[Step], words: Callable[[Step], str], goes_on: str) -> Step | None:
-    """Show each step in words; the last step. On Ctrl-C the work goes on, and `goes_on` says how to look again."""
+def follow(
+    screen: Screen,
+    steps: Iterator[Step],
+    words: Callable[[Step], str],
+    goes_on: str,
+    state: Callable[[Step], object] = lambda step: None,
+) -> Step | None:
+    """Show each step in words; the last step. On Ctrl-C the work goes on, and `goes_on` says how to look again.
+
+    Off a terminal a new `state` is told at once, other news every QUIET_SECONDS.
+    """
     last: Step | None = None
-    said, said_at = "", 0.0
+    said, said_at = "", -QUIET_SECONDS
+    said_of: object = None
     try:
         with _live(screen) as live:
             for step in steps:
                 last, text = step, words(step)
                 if live is not None:
                     live.update(Text(f"  {text}"))
-                elif not said or (text != said and time.monotonic() - said_at >= QUIET_SECONDS):
+                elif text != said and (state(step) != said_of or time.monotonic() - said_at >= QUIET_SECONDS):
                     screen.say(f"  {text}")
-                    said, said_at = text, time.monotonic()
+                    said, said_at, said_of = text, time.monotonic(), state(step)
     except KeyboardInterrupt:
         raise Interrupted("you stopped watching; the work goes on", remedy=goes_on) from None
     if last is not None and words(last) != said and not screen.live:
@@ -91,12 +101,13 @@ def readable(logical_id: str) -> str:
 
 def follow_stack(screen: Screen, steps: Iterator[Progress], goes_on: str) -> Progress | None:
     """Follow a stack to where it is wanted."""
-    return follow(screen, steps, stack_words, goes_on)
+    return follow(screen, steps, stack_words, goes_on, lambda step: step.phase)
 
 
 def follow_fleet(screen: Screen, steps: Iterator[Fleet]) -> str:
     """Follow the compute fleet; its last status."""
-    last = follow(screen, steps, lambda fleet: f"compute fleet: {fleet.status}", "trnctl status shows the fleet")
+    words, again = (lambda fleet: f"compute fleet: {fleet.status}"), "trnctl status shows the fleet"
+    last = follow(screen, steps, words, again, lambda fleet: fleet.status)
     return last.status if last else "unknown"
 
 
@@ -116,6 +127,9 @@ def follow_teardown(screen: Screen, steps: Iterator[Progress | ExportStep | Proo
             return export_words(step)
         return "looking for what is left" if isinstance(step, Proof) else stack_words(step)
 
-    last = follow(screen, steps, words, f"trnctl teardown --cluster {cluster} takes it up again")
+    def state(step: Progress | ExportStep | Proof) -> object:
+        return type(step) if isinstance(step, ExportStep | Proof) else step.phase
+
+    last = follow(screen, steps, words, f"trnctl teardown --cluster {cluster} takes it up again", state)
     assert isinstance(last, Proof)  # noqa: S101  # a teardown either raises or ends with its proof
     return last

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trnctl.cli import preflight_screens
 from trnctl.cli.output import Screen, finding_line
-from trnctl.cli.progress import follow, stack_words
+from trnctl.cli.progress import follow, follow_stack, stack_words
 from trnctl.cli.session import Session
 from trnctl.errors import UsageError
 
@@ -34,7 +34,7 @@ def update(
     services = opened.services
     spec, _ = adopt(session.spec(), services)
     require_stack(spec.name, spec.region, services)
-    follow(screen, settle(spec.name, services), stack_words, AGAIN)
+    follow_stack(screen, settle(spec.name, services), AGAIN)
     plan = plan_update(spec, services, opened.runs_folder)
     difference(screen, plan)
     if plan.nothing:
@@ -101,4 +101,7 @@ def follow_update(screen: Screen, steps: Iterator[Progress | Fleet]) -> None:
     def words(step: Progress | Fleet) -> str:
         return f"compute fleet: {step.status}" if isinstance(step, Fleet) else stack_words(step)
 
-    follow(screen, steps, words, AGAIN)
+    def state(step: Progress | Fleet) -> str | None:
+        return step.status if isinstance(step, Fleet) else step.phase
+
+    follow(screen, steps, words, AGAIN, state)
