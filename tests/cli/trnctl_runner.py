@@ -78,7 +78,7 @@ class Running:
         )
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError), self._process.stdin as given:  # it may have ended without reading
-            given.write(stdin.encode())
+            given.write(stdin.encode("utf-8", "surrogateescape"))
 
     @property
     def out(self) -> str:

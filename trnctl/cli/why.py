@@ -1,5 +1,6 @@
 """`trnctl why`: cause, evidence and remedy, of a run, of the cluster, of a saved file; or what a code means."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from trnctl.cli.output import Screen
 
 ALIASES = ("diagnose", "explain")
+_MOST_LEFT_OUT = 5  # files of a folder that are named because they could not be judged
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +52,10 @@ def _of_files(name: str) -> "Answer":
     from trnctl.cli.saved import opened
     from trnctl.diagnose.evidence import Origin
 
-    return why_files(((Origin(file=file), chunks) for file, chunks in opened(name)), name)
+    left_out: list[str] = []
+    found = why_files(((Origin(file=file), chunks) for file, chunks in opened(name, left_out)), name)
+    more = [f"{len(left_out) - _MOST_LEFT_OUT} more were left out"] if len(left_out) > _MOST_LEFT_OUT else []
+    return replace(found, notes=(*left_out[:_MOST_LEFT_OUT], *more))
 
 
 def _of_cluster(session: Session) -> "Answer":
