@@ -78,6 +78,47 @@ def test_a_file_is_read_however_it_was_saved(nowhere: Trnctl, tmp_path: Path) ->
     assert found(nowhere, str(folder)) == ["apt-lock"]
 
 
+def test_an_archive_is_read_from_a_pipe_too(nowhere: Trnctl) -> None:
+    packed = archive({"demo/cloud-init.log": LOCK}).decode("utf-8", "surrogateescape")
+    assert "apt-lock" in nowhere("why", "-", stdin=packed).out
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"")], ids=["empty", "empty, packed"])
+def test_an_empty_text_is_said_to_be_empty(nowhere: Trnctl, tmp_path: Path, content: bytes) -> None:
+    assert "is empty: there is nothing to judge" in nowhere("why", saved(tmp_path, "x.log", content)).out
+
+
+def test_what_holds_no_text_is_exit_code_2(nowhere: Trnctl, tmp_path: Path) -> None:
+    core = bytes(range(256)) * 100
+    assert "is no text" in nowhere("why", saved(tmp_path, "core", core), code=2).talk
+    assert "is no text" in nowhere("why", saved(tmp_path, "core.gz", gzip.compress(core)), code=2).talk
+    (tmp_path / "nothing").mkdir()
+    assert "no file" in nowhere("why", str(tmp_path / "nothing"), code=2).talk
+
+
+def test_one_file_that_cannot_be_read_hides_no_other(nowhere: Trnctl, tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    saved(folder, "a.log", LOCK.encode())
+    saved(folder, "core", bytes(range(256)) * 100)
+    saved(folder, "broken.gz", gzip.compress(LOCK.encode() * 1000)[:60])
+    (folder / "memory").symlink_to("/proc/self/mem")
+    answer = nowhere.json("why", str(folder))
+    assert [one["code"] for one in answer["findings"]] == ["apt-lock"]
+    assert [note.split(" ")[0] for note in answer["notes"]] == ["broken.gz", "core", "memory"]
+
+
+def test_lines_that_speak_of_an_error_are_shown_where_nothing_is_known(nowhere: Trnctl) -> None:
+    text = "all is well\nERROR: the flux capacitor is out of tune\nstep 2\n"
+    ended = nowhere("why", "-", stdin=text)
+    assert ended.out.startswith("Undecided: nothing that trnctl knows")
+    assert "standard input:2" in ended.out
+    assert "flux capacitor" in ended.out
+    answer = nowhere("why", "-", "-o", "json", stdin=text).json
+    assert answer["findings"] == []
+    assert [one["line"] for one in answer["unexplained"]] == [2]
+
+
 def test_nothing_found_is_a_success_that_says_what_was_looked_at(nowhere: Trnctl) -> None:
     ended = nowhere("why", "-", stdin="step 812 loss 7.12\n")
     assert "Nothing that trnctl knows has gone wrong" in ended.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import time
@@ -163,3 +164,54 @@ def test_lines_that_differ_in_numbers_have_one_shape() -> None:
         shape(b"i-9fed 10.0.9.7"),
     }
     assert len(lines) == 2
+
+
+OOM = "Out of memory: Killed process 4711 (python3) total-vm:8kB"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"__REALTIME_TIMESTAMP": "1", "_HOSTNAME": "trn1-dy-t32-1", "SYSLOG_IDENTIFIER": "kernel", "MESSAGE": OOM},
+        {"_HOSTNAME": "trn1-dy-t32-1", "SYSLOG_IDENTIFIER": "kernel", "MESSAGE": list(OOM.encode())},
+        {"timestamp": 1, "message": f"Oct  1 09:12:01 trn1-dy-t32-1 kernel: {OOM}", "ingestionTime": 2},
+        {"log": f"trn1-dy-t32-1: {OOM}\n", "stream": "stderr", "time": "2026-10-01T09:12:01Z"},
+    ],
+    ids=["journald", "journald, bytes", "CloudWatch", "Docker"],
+)
+def test_a_log_record_is_read_as_the_line_that_it_carries(record: dict[str, object]) -> None:
+    found = diagnosed("\n".join(json.dumps(one) for one in ({**record, "MESSAGE": "a", "message": "a"}, record)))
+    (finding,) = found.findings
+    assert finding.code == "host-out-of-memory"
+    assert OOM in finding.evidence
+    assert "{" not in finding.evidence
+    assert finding.node == "trn1-dy-t32-1"
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "2026-10-01T09:12:01.123Z ",
+        "Oct  1 09:12:01 ip-10-0-0-12 python3[1893]: ",
+        "[1,26]<stderr>:",
+        "[rank3]: ",
+        "12: ",
+        "(RayTrainWorker pid=950, ip=10.67.132.202) ",
+        "| 2026-10-01T19:01:06.051-08:00 | Stdout: ",
+        "2026-10-01 09:12:01,212 [ERROR] Command output: ",
+    ],
+)
+def test_what_begins_a_line_may_stand_behind_what_logs_put_there(prefix: str) -> None:
+    assert codes(diagnosed(f"{prefix}ValueError: batch size 7 is odd")) == ["python-exception"]
+    assert codes(diagnosed(f"{prefix}he said ValueError: batch size 7 is odd")) == []
+
+
+def test_lines_that_speak_of_an_error_are_kept_where_nothing_else_is_known() -> None:
+    text = "step 1\nERROR: the capacitor is out of tune\nanother error: 7\nINFO all is well\n"
+    assert [(one.line, one.text) for one in diagnosed(text).unexplained] == [
+        (2, "ERROR: the capacitor is out of tune"),
+        (3, "another error: 7"),
+    ]
+    assert diagnosed(text + NEEDLE.decode()).unexplained == ()
+    assert diagnosed("error: kex_exchange_identification: x [preauth]\n").unexplained == (), "it is harmless"
+    assert len(diagnosed("".join(f"error: {number}\n" for number in range(50))).unexplained) == 3

@@ -27,7 +27,9 @@ def answer(screen: Screen, found: Answer) -> None:
     for finding in diagnosis.findings[_MOST:]:
         screen.text(f"also {finding.level}  {finding.code}  {finding.message}")
     if not diagnosis.findings:
-        screen.text(f"Nothing that trnctl knows has gone wrong with {_named(found)}.")
+        screen.text(_nothing(found))
+    for one in diagnosis.unexplained:
+        screen.field(":".join(str(part) for part in (one.file, one.line) if part), one.text, data=True, indent="  ")
     for finding in diagnosis.harmless:
         screen.say(f"harmless  {finding.message} ({finding.evidence[:60]})", style="dim")
     for note in found.notes:
@@ -35,6 +37,19 @@ def answer(screen: Screen, found: Answer) -> None:
     screen.say(f"looked at {_looked(found)}", style="dim")
     if not diagnosis.findings and found.about != "file":
         screen.say("  next: trnctl cluster events, trnctl logs RUN", style="dim")
+
+
+def _nothing(found: Answer) -> str:
+    """What is said when there are no findings."""
+    diagnosis = found.diagnosis
+    if found.about == "file" and diagnosis.seen and not sum(one.size for one in diagnosis.seen):
+        return f"{_named(found)} is empty: there is nothing to judge.".capitalize()
+    if diagnosis.unexplained:
+        return (
+            f"Undecided: nothing that trnctl knows has gone wrong with {_named(found)}, and some lines speak of an "
+            "error. Look there, and at what stands above:"
+        )
+    return f"Nothing that trnctl knows has gone wrong with {_named(found)}."
 
 
 def _named(found: Answer) -> str:

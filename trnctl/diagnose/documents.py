@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping
 
 LARGEST = 32 * 1024 * 1024  # bytes of a JSON document that is parsed; a larger one is read as text
 _STATUS = re.compile(r"[A-Z]+(?:_ROLLBACK)?_(?:FAILED|COMPLETE|IN_PROGRESS)")
+_RECORD = frozenset(
+    {"timestamp", "@timestamp", "time", "datetime", "ingestionTime", "__REALTIME_TIMESTAMP", "_HOSTNAME", "stream"}
+)
 _LARGEST_YAML = 4 * 1024 * 1024
 _YAML = re.compile(r"\A(?:---\s*\n)?(?:StackEvents|events|failures|Reservations|Instances):\s*\n[-\s]")
 
@@ -42,7 +45,7 @@ def _json_lines(text: str) -> object | None:
         if not isinstance(value, dict):
             return None
         values.append(value)
-    return values if len(values) > 1 and any(_event(value) for value in values) else None
+    return values if len(values) > 1 and any(_event(value) or _record(value) for value in values) else None
 
 
 def _yaml(text: str) -> object | None:
@@ -85,15 +88,7 @@ def lines_of(value: object) -> list[str]:
 def _walk(value: object, name: str) -> Iterator[tuple[str | None, str]]:
     """(time of a stack event or None, line)."""
     if isinstance(value, Mapping):
-        event = _event(value)
-        if event is not None:
-            yield event
-            return
-        if (said := _verdict(value)) is not None:
-            yield None, said
-            return
-        for key, inner in value.items():
-            yield from _walk(inner, str(key))
+        yield from _mapping(value)
     elif isinstance(value, list) and _is_row(value):
         yield None, " ".join(str(inner) for inner in value if inner is not None)
     elif isinstance(value, list):
@@ -102,6 +97,33 @@ def _walk(value: object, name: str) -> Iterator[tuple[str | None, str]]:
     elif value is not None:
         for line in str(value).splitlines() or [""]:
             yield None, f"{name}: {line}" if name else line
+
+
+def _mapping(value: Mapping[str, object]) -> Iterator[tuple[str | None, str]]:
+    if (event := _event(value)) is not None:
+        yield event
+    elif (record := _record(value)) is not None:
+        yield from ((None, line) for line in record)
+    elif (said := _verdict(value)) is not None:
+        yield None, said
+    else:
+        for key, inner in value.items():
+            yield from _walk(inner, str(key))
+
+
+def _record(value: Mapping[str, object]) -> list[str] | None:
+    """The lines of a log record as CloudWatch, journald and Docker write them, behind the node and daemon that it
+    names; None when the mapping is none."""
+    if not _RECORD.intersection(value):
+        return None
+    message = next((value[name] for name in ("MESSAGE", "message", "log", "msg") if name in value), None)
+    if isinstance(message, list) and all(isinstance(code, int) and 0 <= code < 256 for code in message):
+        message = bytes(message).decode("utf-8", "replace")  # how journald writes what is not printable
+    if not isinstance(message, str) or ("level" in value and "type" in value):
+        return None
+    host, daemon, process = (str(value.get(name, "")) for name in ("_HOSTNAME", "SYSLOG_IDENTIFIER", "_PID"))
+    writer = f"{host} {daemon}[{process}]: " if host and daemon else ""
+    return [writer + line for line in message.splitlines() or [""]]
 
 
 def _is_row(value: list[object]) -> bool:

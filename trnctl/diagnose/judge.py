@@ -17,16 +17,21 @@ _KINDS = {"cause": 0, "symptom": 1, "fallback": 2, "benign": 3}
 _CONFIDENCE: tuple[Confidence, ...] = ("high", "medium", "low")
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _MOST_NODES = 6
+_MOST_UNEXPLAINED = 3
 _GO_ON = frozenset({"clustermgtd", "slurm-resume", "slurmctld", "compute-console"})
 _OF_THE_JOB = frozenset({"job-log", "kernel"})  # what a run itself has said counts before what its cluster says
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the evidence says. `harmless` are lines that look bad and are not; `seen` is what was looked at."""
+    """What the evidence says. `harmless` are lines that look bad and are not; `seen` is what was looked at.
+
+    `unexplained` are the first lines that speak of an error, where no finding does: nobody knows what they mean.
+    """
 
     findings: tuple[Finding, ...]
     harmless: tuple[Finding, ...] = ()
+    unexplained: tuple[Evidence, ...] = ()
     seen: tuple[Seen, ...] = ()
     facts: Facts = field(default_factory=dict)
 
@@ -34,6 +39,10 @@ class Diagnosis:
         """The stable JSON form, without the findings."""
         return {
             "harmless": [finding.as_json() for finding in self.harmless],
+            "unexplained": [
+                {"file": one.file, "line": one.line, "evidence": one.text, "source": one.source, "node": one.node}
+                for one in self.unexplained
+            ],
             "looked_at": [one.as_json() for one in self.seen],
             "facts": dict(self.facts),
         }
@@ -77,7 +86,9 @@ def judge(scan: Scan, known: Signatures, facts: Facts | None = None, since: str 
     kept = sorted(_without_victims(_best_of_rivals(cases)), key=lambda case: case.order)
     findings = [finding for case in kept for finding in _findings(case, facts)]
     noise = [_finding(case, case.hits, facts) for case in benign]
-    return Diagnosis(tuple(findings), tuple(noise), tuple(scan.seen), facts)
+    said = any(finding.level != "info" for finding in findings)
+    unexplained = [] if said else [one for one in found.loud() if _place(one) not in harmless][:_MOST_UNEXPLAINED]
+    return Diagnosis(tuple(findings), tuple(noise), tuple(unexplained), tuple(scan.seen), facts)
 
 
 class Hits:
@@ -93,6 +104,16 @@ class Hits:
     def of(self, owner: str, role: str, index: int) -> list[Hit]:
         """The hits of one pattern."""
         return self._found.get((owner, role, index), [])
+
+    def loud(self) -> list[Evidence]:
+        """Lines that speak of an error, each once, the earliest first."""
+        lines = {
+            _place(hit.evidence): hit.evidence
+            for (_, role, _), hits in self._found.items()
+            if role == "loud"
+            for hit in hits
+        }
+        return sorted(lines.values(), key=lambda one: (one.at or "9", one.file, one.line or 0))
 
     def facts(self) -> dict[str, str]:
         """What the text itself says: of several values the first."""

@@ -16,7 +16,7 @@ from trnctl.diagnose.evidence import Evidence, Hit, Origin, Seen
 from trnctl.diagnose.kinds import SNIFFED, SOURCES, kind_of
 from trnctl.diagnose.literals import Either, pieces, shape, skeleton, stands_in, worded
 from trnctl.diagnose.signatures import Signatures
-from trnctl.diagnose.text import around, clean, goes_on, node_of, stamp_of, without_colour
+from trnctl.diagnose.text import around, bare, clean, goes_on, node_of, stamp_of, without_colour
 
 MOST_HITS = 100  # of one pattern in one file: enough to tell nodes apart; a flood tells nothing more
 MOST_SHAPES = 50_000  # of lines, and as many words, remembered; then forgotten, which costs time and never a hit
@@ -27,7 +27,10 @@ _WINDOW = 4  # lines that one broken line may have become
 
 @dataclass(frozen=True)
 class Probe:
-    """One pattern. `owner` is the code or the fact that asks; `role` is pattern, also, without or fact."""
+    """One pattern. `owner` is the code or the fact that asks; `role` is pattern, also, without, fact or loud.
+
+    One that is `anchored` to the start of a line is tried behind what a log puts there, too.
+    """
 
     owner: str
     role: str
@@ -35,6 +38,7 @@ class Probe:
     regex: re.Pattern[str]
     sources: frozenset[str]
     skeleton: Either
+    anchored: bool = False
 
 
 class Probes:
@@ -155,12 +159,14 @@ class Scanner:
                 continue
             text = text or clean(line)
             match = probe.regex.search(text)
+            if match is None and probe.anchored:
+                match = probe.regex.search(bare(text))
             if match is None:
                 continue
             found = True
             counts[index] = counts.get(index, 0) + 1
             evidence = Evidence(
-                origin.source, around(text, *match.span()), origin.file, number, node_of(text) or origin.node,
+                origin.source, around(match.string, *match.span()), origin.file, number, node_of(text) or origin.node,
                 stamp_of(text),
             )  # fmt: skip
             groups = {name: value for name, value in match.groupdict().items() if value}
@@ -203,10 +209,13 @@ def _probes(known: Signatures) -> Iterator[Probe]:
     for fact in known.facts:
         for index, pattern in enumerate(fact.patterns):
             yield _probe(fact.fact, "fact", index, pattern, frozenset(SOURCES))
+    for index, pattern in enumerate(known.loud):
+        yield _probe("", "loud", index, pattern, frozenset(SOURCES) - {"sbatch-script", "config"})
 
 
 def _probe(owner: str, role: str, index: int, pattern: str, sources: frozenset[str]) -> Probe:
-    return Probe(owner, role, index, re.compile(pattern, re.IGNORECASE), sources, skeleton(pattern))
+    anchored = "^" in pattern.replace("[^", "")
+    return Probe(owner, role, index, re.compile(pattern, re.IGNORECASE), sources, skeleton(pattern), anchored)
 
 
 def _plain(block: bytes) -> bytes:

@@ -95,10 +95,12 @@ class FactPattern:
 
 @dataclass(frozen=True)
 class Signatures:
-    """All that is known, in the order of the files."""
+    """All that is known, in the order of the files. `loud` are patterns of lines that speak of an error at all; they
+    are shown where nothing is known."""
 
     signatures: tuple[Signature, ...]
     facts: tuple[FactPattern, ...]
+    loud: tuple[str, ...] = ()
 
     def by_code(self) -> dict[str, Signature]:
         """Each signature by its code."""
@@ -116,10 +118,12 @@ def load_signatures(texts: Mapping[str, str], *, check: bool = True) -> Signatur
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     signatures: list[Signature] = []
     facts: list[FactPattern] = []
+    loud: list[str] = []
     for name, text in sorted(texts.items()):
         content = yaml.load(text, Loader=loader)  # noqa: S506  # it is the safe loader, in C where that was built
         family = str(content["family"])
         facts += [FactPattern(str(one["fact"]), _strings(one["patterns"])) for one in content.get("facts", ())]
+        loud += _strings(content.get("loud", []))
         for entry in content.get("signatures", ()):
             try:
                 signatures.append(_signature(entry, family, check))
@@ -127,7 +131,7 @@ def load_signatures(texts: Mapping[str, str], *, check: bool = True) -> Signatur
                 raise ValueError(f"{name}: {entry.get('code', entry)}: {error}") from error
     if check:
         _check_whole(signatures)
-    return Signatures(tuple(signatures), tuple(facts))
+    return Signatures(tuple(signatures), tuple(facts), tuple(loud))
 
 
 def _signature(entry: Mapping[str, Any], family: str, check: bool) -> Signature:

@@ -17,6 +17,19 @@ _STARTS_ANEW = re.compile(
     r"""\s*(?:\[?\d{4}-|\[?\d\d:\d\d|\[(?:\d|\w+\])|\{|\}|"\w+"\s*:|<\d+>|[|]|\#|-\s|[A-Z][a-z]{2}\s+\d+\s|(?:ERROR|WARN|INFO|FATAL|DEBUG)\b"""
     r"""|Traceback\b|\w+:\s\S+\s|[A-Za-z]+=|\w+Error\b|$)"""
 )
+# What stands before a message: times, host and daemon, the number or name of a task, the bars of a table.
+_PREFIX = re.compile(
+    r"""(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\s+(?:-\s+)?          # an ISO time, as CloudWatch exports it
+    |[A-Z][a-z]{2}\s+\d+\s\d\d:\d\d:\d\d\s+\S+\s+[\w./-]+(?:\[\d+\])?:\s+  # syslog
+    |[\w.-]+\s[\w./-]+\[\d+\]:\s+                                   # journald: host daemon[pid]:
+    |\[\d+,\d+\]<std(?:out|err)>:\s*                                # mpirun
+    |\[(?:rank|default)?\d+\]:\s*|\d+:\s+                           # torchrun, srun --label
+    |\(\w+\spid=\d+[^)]*\)\s*                                       # ray
+    |\|\s+|(?:Stdout|Stderr|stdout|stderr):\s+                      # a table; EC2 Image Builder
+    |\[(?:ERROR|INFO|WARN\w*|DEBUG)\]\s+(?:Command\soutput:\s+)?    # cfn-init
+    )+""",
+    re.VERBOSE,
+)
 EVIDENCE_WIDTH = 240
 _SHORTEST_BROKEN = 40  # characters: nobody breaks shorter lines
 _WIDEST_TERMINAL = 250
@@ -33,6 +46,12 @@ def clean(line: str) -> str:
     if "\\" in line:
         line = _ESCAPES.sub(lambda found: " " if found[1] in "nrt" else found[1], line)
     return " ".join(line.split())
+
+
+def bare(line: str) -> str:
+    """A clean line without what log writers put before a message; the same text when there is nothing."""
+    found = _PREFIX.match(line)
+    return line[found.end() :] if found else line
 
 
 def node_of(line: str) -> str:
