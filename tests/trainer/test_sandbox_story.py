@@ -23,6 +23,16 @@ def curve(trnctl: Trnctl, run: str) -> list[tuple[int, float]]:
     return [(int(step), float(loss)) for step, loss in _STEP.findall(log.read_text() if log.exists() else "")]
 
 
+def told(trnctl: Trnctl, run: str) -> str:
+    """What the job and its nodes said besides the steps, for whoever must find out why a test failed."""
+    folder = trnctl.shared(f"{RUNS}/{run}", "mixed")
+    logs = [folder / "train.log", *sorted(folder.glob("logs/train/node-*.log")), folder / "logs/train/attempts.json"]
+    return "\n".join(
+        f"{log.name}: {line}" for log in logs if log.exists() for line in log.read_text().splitlines()
+        if not re.match(r"step |\[rank\d+\]:  ", line)
+    )  # fmt: skip
+
+
 def test_training_is_real_and_goes_on_when_a_node_dies() -> None:
     with sandbox(MIXED) as trnctl:
         trnctl("cluster", "create", "-y", timeout=120)
@@ -31,7 +41,7 @@ def test_training_is_real_and_goes_on_when_a_node_dies() -> None:
             eventually(lambda: len(curve(trnctl, "real")) > 33, "past the first checkpoint", timeout=240)
             trnctl("sandbox", "fault", "node-death")
             ended = following.end(timeout=400)
-        assert ended.code == 0
+        assert ended.code == 0, told(trnctl, "real")
         found = curve(trnctl, "real")
         again = next(at for at, (one, other) in enumerate(pairwise(found), start=1) if other[0] <= one[0])
         assert found[again][0] % 30 == 1, "it goes on after a checkpoint"
