@@ -25,6 +25,7 @@ EXAMPLES = ROOT / "examples"
 SIXTEEN = EXAMPLES / "trn1-16-nodes.yaml"  # the cluster ultra1: one queue of at most 16 nodes
 TWO_QUEUES = EXAMPLES / "two-queues.yaml"  # the cluster twins: trn1 and trn1n
 NOTICE = "AWS and the Neuron tools are emulated"
+PATIENCE = 3  # times as long as a test says: what suffices on a quiet machine, where three tests share two cores
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,10 @@ class Running:
 
     def until(self, holds: Callable[[Running], bool], what: str, timeout: float = 60) -> None:
         """Wait until something holds; AssertionError with all that was printed when it does not, or when it ends."""
-        limit = time.monotonic() + timeout
+        limit = time.monotonic() + PATIENCE * timeout
         while not holds(self):
             assert self._process.poll() is None, f"ended before {what}\n{self.end()}"
-            assert time.monotonic() < limit, f"{timeout:g} s, and still not: {what}\n{self.out}\n{self.err}"
+            assert time.monotonic() < limit, f"{PATIENCE * timeout:g} s, and still not: {what}\n{self.out}\n{self.err}"
             time.sleep(0.1)
 
     def interrupt(self) -> None:
@@ -105,10 +106,11 @@ class Running:
     def end(self, timeout: float = 60) -> Ended:
         """Wait for its end, and print it."""
         try:
-            code = self._process.wait(timeout)
+            code = self._process.wait(PATIENCE * timeout)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"still running after {timeout:g} s\n{self._ended(-signal.SIGKILL)}") from None
+            after = f"still running after {PATIENCE * timeout:g} s"
+            raise AssertionError(f"{after}\n{self._ended(-signal.SIGKILL)}") from None
         ended = self._ended(code)
         print(ended)
         return ended
@@ -268,7 +270,7 @@ def left(trnctl: Trnctl) -> list[str]:
 
 def eventually(holds: Callable[[], bool], what: str, timeout: float = 30) -> None:
     """Wait until something holds; AssertionError after `timeout` seconds."""
-    limit = time.monotonic() + timeout
+    limit = time.monotonic() + PATIENCE * timeout
     while not holds():
-        assert time.monotonic() < limit, f"{timeout:g} s, and still not: {what}"
+        assert time.monotonic() < limit, f"{PATIENCE * timeout:g} s, and still not: {what}"
         time.sleep(0.3)
