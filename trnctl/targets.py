@@ -218,9 +218,15 @@ def _aws_ssh(
 
 
 def _state_folder() -> Path:
-    """Where trnctl keeps what it may lose: known host keys and error logs."""
+    """Where trnctl keeps what it may lose: known host keys and error logs. UsageError where it cannot be made."""
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "trnctl"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UsageError(
+            f"the folder {folder} for host keys cannot be made: {error.strerror}",
+            remedy="set XDG_STATE_HOME to a folder that you may write to",
+        ) from error
     return folder
 
 

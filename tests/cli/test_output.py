@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,6 +93,41 @@ def trnctl(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the command line in a folder."""
     argv = [sys.executable, "-P", "-m", "trnctl", *words]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd=folder, check=False)
+
+
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("TRNCTL_", "AWS_", "LC_", "LANG"))}
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_reason_to_fail(closed: str, tmp_path: Path) -> None:
+    line = f"'{sys.executable}' -P -m trnctl workloads list {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
+    assert (done.returncode, "error" in done.stderr) == (0, False), done.stderr
+    assert ("bert-large" in done.stdout) == (">&-" not in closed.replace("2>&-", ""))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_characters_gets_others_for_them(encoding: str, tmp_path: Path) -> None:
+    def said(*words: str) -> str:
+        argv = [sys.executable, "-P", "-m", "trnctl", *words]
+        environ = {**PLAIN, "PYTHONIOENCODING": encoding}
+        done = subprocess.run(argv, capture_output=True, timeout=60, cwd=tmp_path, env=environ, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode(encoding)
+
+    words = ["plan", "llama3-8b", "-N", "4", "--instance-type", "trn1.32xlarge"]
+    assert "llama3-8b ? 8.03B parameters" in said(*words)
+    titles = {one["name"]: one["title"] for one in json.loads(said("workloads", "list", "-o", "json"))["workloads"]}
+    assert "tensor × pipeline" in titles["llama3.1-405b"]
+
+
+def test_a_user_whom_the_system_does_not_know_can_work(tmp_path: Path) -> None:
+    """As in a container that runs as a number. Without the module pwd, Python knows no user's home either."""
+    unknown = "import sys; sys.modules['pwd'] = None; from trnctl.cli.main import main; main()"
+    environ = {name: value for name, value in PLAIN.items() if name not in {"HOME", "XDG_STATE_HOME"}}
+    argv = [sys.executable, "-P", "-c", unknown, "--sandbox", "status", "--cluster", "ultra1"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environ, check=False)
+    assert (done.returncode, "the sandbox is not up" in done.stderr.lower()) == (4, True), done.stderr
 
 
 SMALL = """

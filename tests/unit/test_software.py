@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from tests.recipes import recipe
 from tests.unit.test_render_cluster import QUEUE, RESOURCE, SPEC
+from trnctl.actions.submit import Facts, Wishes, plan_submit
 from trnctl.actions.validate import validate
 from trnctl.errors import UsageError
-from trnctl.plan.software import admit_software, software_findings
+from trnctl.plan.software import admit_software, instead, software_findings
 from trnctl.specs.cluster import ClusterFile, ClusterSpec
 from trnctl.specs.workload import Software, WorkloadSpec
 
+NOW = datetime(2026, 11, 29, tzinfo=UTC)
 ON_CPU = replace(SPEC, queues=(replace(QUEUE, compute_resources=(replace(RESOURCE, instance_type="c5.4xlarge"),)),))
 
 
@@ -92,3 +95,29 @@ def test_native_torch_needs_a_release_and_a_chip_that_have_it() -> None:
     )
     assert codes(on_trn2, native) == [("sdk-no-torch-native", "error")]
     assert codes(replace(on_trn2, neuron_sdk="2.33.0"), native) == [("sdk-unproven", "warning")]
+
+
+def test_a_recipe_of_the_same_model_is_named_that_the_cluster_can_run() -> None:
+    on_trn2 = replace(
+        SPEC, queues=(replace(QUEUE, compute_resources=(replace(RESOURCE, instance_type="trn2.48xlarge"),)),)
+    )
+    names = ("bert-large", "llama3-8b", "llama3-8b-nxdt", "fsdp-llama3-8b", "fsdp-llama3-8b-trn2", "llama2-7b")
+    known = [recipe(name) for name in names]
+    assert instead(replace(on_trn2, neuron_sdk="2.33.0"), recipe("llama3-8b"), known) == ["fsdp-llama3-8b-trn2"]
+    [needs] = instead(on_trn2, recipe("llama3-8b"), known)
+    assert needs.startswith("fsdp-llama3-8b-trn2 (Write `neuron_sdk: ")
+    assert instead(SPEC, recipe("fsdp-llama3-8b-trn2"), known) == ["llama3-8b", "llama3-8b-nxdt"]
+    assert instead(SPEC, recipe("bert-large"), known) == []
+
+
+def test_submit_names_it_but_not_where_the_queue_is_unknown() -> None:
+    def refused(queue: str | None) -> str:
+        facts = Facts(recipes=lambda: [recipe("llama3-8b")])
+        with pytest.raises(UsageError) as caught:
+            plan_submit(
+                recipe("fsdp-llama3-8b-trn2"), SPEC, Wishes(nodes=4, queue=queue), run="r", now=NOW, facts=facts
+            )
+        return caught.value.remedy
+
+    assert refused(None).endswith("; or submit a recipe of the same model: llama3-8b")
+    assert "llama3-8b" not in refused("nope")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -19,7 +19,7 @@ from trnctl.plan.layout import Layout, check_queue
 from trnctl.plan.outlook import admit
 from trnctl.plan.proposal import propose, ranks_on
 from trnctl.plan.risk import Risk, work_at_risk
-from trnctl.plan.software import admit_software
+from trnctl.plan.software import admit_software, instead
 from trnctl.ports import CacheWish, File, Instance, JobQueue, Services, Stage, Submission, Submitted
 from trnctl.render.job import (
     JobRequest,
@@ -91,11 +91,12 @@ class SubmitPlan:
 @dataclass(frozen=True)
 class Facts:
     """What a plan needs to know of the target: where mounts are on its head node, what is emulated there, and when its
-    capacity blocks end."""
+    capacity blocks end. `recipes` reads all recipes, and is called only where another one has to be named."""
 
     mount_prefix: str = ""
     notice: str = ""
     block_ends: Mapping[str, datetime] = field(default_factory=dict)  # capacity blocks that are known
+    recipes: Callable[[], Iterable[WorkloadSpec]] = tuple
 
 
 def runs_folder(spec: ClusterSpec | None, mount_prefix: str) -> str:
@@ -115,8 +116,7 @@ def plan_submit(
     """Legality first (UsageError), then capacity (RefusedError), then everything that will be written."""
     check_cap(wishes.max_cost)
     _admit_workload(workload, spec, wishes)
-    queue, instance_type = pick_queue(spec, workload, wishes.queue)
-    doubts = admit_software(spec, workload)
+    queue, instance_type, doubts = _place(workload, spec, wishes.queue, facts)
     nodes = workload.nodes if wishes.nodes is None else wishes.nodes
     admitted = admit(propose(workload, instance_type, nodes, wishes.scaling), force=wishes.force)
     layout = admitted.layout
@@ -168,6 +168,21 @@ def plan_submit(
         request.mirror,
         request.check,
     )  # fmt: skip
+
+
+def _place(
+    workload: WorkloadSpec, spec: ClusterSpec, wished: str | None, facts: Facts
+) -> tuple[Queue, str, list[Finding]]:
+    """The queue, the type, and what is doubtful there. UsageError names the recipes that can, where this one cannot."""
+    try:
+        queue, instance_type = pick_queue(spec, workload, wished)
+        return queue, instance_type, admit_software(spec, workload)
+    except UsageError as error:
+        others = instead(spec, workload, facts.recipes())
+        if not others or wished not in {None, *(one.name for one in spec.queues)}:
+            raise
+        way = f"{error.remedy.rstrip('.')}; or submit a recipe of the same model: {', '.join(others)}"
+        raise UsageError(error.message, remedy=way, findings=error.findings) from error
 
 
 def _check_name(run: str) -> None:

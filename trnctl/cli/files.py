@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,6 +151,15 @@ def read_workload_text(name: str, file: ClusterFile | None) -> RecipeText:
 def read_own_workloads(file: ClusterFile) -> dict[str, WorkloadSpec]:
     """The recipes that a cluster file names, by name."""
     return {name: read_workload(name, file) for name in file.workloads}
+
+
+def read_workloads(file: ClusterFile | None) -> list[WorkloadSpec]:
+    """All recipes that can be named; one of the user's own that cannot be read is left out."""
+    found = []
+    for name in workload_names(file):
+        with suppress(UsageError):
+            found.append(read_workload(name, file))
+    return found
 
 
 def workload_names(file: ClusterFile | None) -> list[str]:

@@ -12,12 +12,35 @@ from trnctl.errors import TrnctlError
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
+    _open_streams()
+    _name_a_home()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         code = _unread()
     raise SystemExit(code)
+
+
+def _open_streams() -> None:
+    """Let no stream be a reason to fail: one that was closed (`>&-`) is /dev/null, and a character that the terminal's
+    encoding lacks is written as `?` (JSON is plain ASCII there)."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115  # for the whole process
+        elif mode == "w" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _name_a_home() -> None:
+    """A user whom the system does not know, in a container (`docker run -u 1234`), has the one that docker gives."""
+    from pathlib import Path
+
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = "/"
 
 
 def run(argv: Sequence[str]) -> int:
@@ -80,13 +103,13 @@ def _show_unexpected(error: Exception, out: TextIO) -> None:
     from pathlib import Path
 
     text = "".join(traceback.format_exception(error))
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    path = Path(state) / "trnctl" / "log" / f"error-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
     try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        path = Path(state) / "trnctl" / "log" / f"error-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)  # a traceback may quote what a person typed
         path.write_text(text, encoding="utf-8")
-    except OSError:  # nowhere to write: then the traceback itself is better than nothing
+    except (OSError, RuntimeError):  # nowhere to write, or no home: then the traceback itself is better than nothing
         out.write(text)
         return
     out.write(f"error: something unexpected happened: {type(error).__name__}: {error}\n")

@@ -50,11 +50,11 @@ class Screen:
 
     def data(self, value: object) -> None:
         """One JSON value on stdout, indented: the whole answer of a command."""
-        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=_ascii(), default=str) + "\n")
 
     def line(self, value: object) -> None:
         """One JSON object on one line: a step of something that is followed or watched."""
-        sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+        sys.stdout.write(json.dumps(value, ensure_ascii=_ascii(), default=str) + "\n")
         sys.stdout.flush()
 
     def say(self, text: str = "", style: str = "") -> None:
@@ -142,6 +142,11 @@ def finding_line(finding: Finding) -> Text:
     if finding.remedy:
         line.append(f" — {finding.remedy}", style="dim")
     return line
+
+
+def _ascii() -> bool:
+    """Whether JSON must do without what the encoding of stdout may lack."""
+    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") != "utf8"
 
 
 def _width(stream: object) -> int | None:

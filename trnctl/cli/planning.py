@@ -88,6 +88,7 @@ def prepare(session: Session, workload: str, wishes: Wishes, *, ask: bool = True
     file names any, and with `ask`."""
     from trnctl.actions.status import blocks_of
     from trnctl.actions.submit import Facts, plan_submit, run_name
+    from trnctl.cli.files import read_workloads
 
     file = session.file()
     opened = session.open()
@@ -95,7 +96,7 @@ def prepare(session: Session, workload: str, wishes: Wishes, *, ask: bool = True
     now = datetime.now(UTC)
     blocks = blocks_of(file.cluster) if ask else ()
     ends = opened.services.cloud.block_ends(blocks) if blocks else {}
-    facts = Facts(opened.services.mount_prefix, opened.services.notice, ends)
+    facts = Facts(opened.services.mount_prefix, opened.services.notice, ends, lambda: read_workloads(file))
     run = wishes.name or run_name(recipe.name, now)
     return Ready(plan_submit(recipe, file.cluster, wishes, run=run, now=now, facts=facts), opened, code)
 
@@ -112,12 +113,13 @@ def prepare_study(
     """The plan of a study with every point judged; nothing is asked of AWS or of the cluster yet."""
     from trnctl.actions.study import plan_study
     from trnctl.actions.submit import Facts
+    from trnctl.cli.files import read_workloads
     from trnctl.specs.study import Study, study_name
 
     file = session.file()
     opened = session.open()
     recipe, code = read_pinned(workload, file, opened.services.mount_prefix)
-    facts = Facts(opened.services.mount_prefix, opened.services.notice)
+    facts = Facts(opened.services.mount_prefix, opened.services.notice, recipes=lambda: read_workloads(file))
     study = Study(name or study_name(recipe.name, scaling), scaling, nodes)
     plan = plan_study(recipe, file.cluster, study, wishes, now=datetime.now(UTC), facts=facts)
     return plan, opened, file.cluster, code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from trnctl.errors import UsageError
@@ -62,6 +62,20 @@ def admit_software(spec: ClusterSpec, workload: WorkloadSpec) -> list[Finding]:
             findings=found,
         )
     return found
+
+
+def instead(spec: ClusterSpec, workload: WorkloadSpec, recipes: Iterable[WorkloadSpec]) -> list[str]:
+    """Recipes that train the same model on a type that the cluster has, each with what the cluster's software would
+    have to be if it cannot run that either; those first that run as it is."""
+    types = {resource.instance_type for queue in spec.queues for resource in queue.compute_resources}
+    told: list[tuple[int, str]] = []
+    for one in recipes:
+        same = one.model == workload.model and one.name != workload.name
+        if not same or one.plan_only or not types & one.ranks_per_node.keys():
+            continue
+        wrong = errors_among(software_findings(spec, one))
+        told.append((len(wrong), f"{one.name} ({wrong[0].remedy.rstrip('.')})" if wrong else one.name))
+    return [words for _, words in sorted(told)]
 
 
 def file_findings(file: ClusterFile, recipes: Mapping[str, WorkloadSpec]) -> list[Finding]:

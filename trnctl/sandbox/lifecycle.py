@@ -178,8 +178,14 @@ def _locked(home: Path) -> Iterator[None]:
             f"{home} holds something else; the sandbox wants a folder of its own.",
             remedy=f"Set {HOME_VARIABLE} to a folder that is empty or does not exist.",
         )
-    home.mkdir(mode=0o755, parents=True, exist_ok=True)
-    (home / _MARK).write_text("Home of the trnctl sandbox; `trnctl sandbox down` removes it.\n")
+    try:
+        home.mkdir(mode=0o755, parents=True, exist_ok=True)
+        (home / _MARK).write_text("Home of the trnctl sandbox; `trnctl sandbox down` removes it.\n")
+    except OSError as error:
+        raise UsageError(
+            f"The sandbox cannot live in {home}: {error.strerror}.",
+            remedy=f"Set {HOME_VARIABLE} to a folder that you may write to.",
+        ) from error
     with (home / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
