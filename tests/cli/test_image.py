@@ -56,7 +56,7 @@ def test_from_neurons_image_to_the_ami_in_the_file(built: Trnctl, tmp_path: Path
     assert (ended.code, "trnctl image build takes it up" in ended.talk) == (130, True)
     ended = built("image", "build", "-o", "json", timeout=120)  # nothing new is made: nothing to confirm
     ami = ended.json["ami"]
-    assert ended.json == {"image": NAME, "ami": ami, "region": "us-west-2", "file": str(built.config)}
+    assert ended.json == {"image": NAME, "ami": ami, "region": "us-west-2", "file": str(built.config), "findings": []}
     changed = built.config.read_text()
     assert [line for line in changed.splitlines() if line not in before.splitlines()] == [f"  image: {{ami: {ami}}}"]
     assert f'CustomAmi: "{ami}"' in built("cluster", "render").out

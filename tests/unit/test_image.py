@@ -12,7 +12,7 @@ from tests.conftest import Snapshot
 from tests.fakes import World
 from tests.oracles import load_image_in_pcluster
 from tests.unit.test_submit import example
-from trnctl.actions.image import ImageWish, build_image, default_name, list_images, plan_image
+from trnctl.actions.image import ImageWish, build_image, default_name, leftover_stack, list_images, plan_image
 from trnctl.errors import RefusedError, ToolError, UsageError, WaitedTooLong
 from trnctl.plan.dlami import parent_findings, parent_of
 from trnctl.ports import BuiltImage, MachineImage
@@ -109,6 +109,41 @@ def test_a_build_to_the_end_and_again(spec: ClusterSpec, world: World) -> None:
     again = plan_image(spec, ImageWish(), services)
     assert (again.asks, again.parent) == (False, None)
     assert [step.image.state for step in build_image(again, services) if step.image] == ["available"]
+
+
+def leave_the_stack(world: World, name: str) -> None:
+    """The stack of a build that could not delete itself, as aws-parallelcluster issue 5914 shows it."""
+    for one, status, reason in (
+        (name, "CREATE_COMPLETE", ""),
+        (name, "DELETE_IN_PROGRESS", ""),
+        ("DeleteStackFunctionExecutionRole", "DELETE_FAILED", "Internal Failure"),
+        (name, "DELETE_FAILED", "The following resource(s) failed to delete"),
+    ):
+        kind = "AWS::CloudFormation::Stack" if one == name else "AWS::IAM::Role"
+        world.cloud.happens(name, one, kind, status, reason)
+
+
+def test_a_stack_that_could_not_delete_itself_is_told_when_the_image_is_there(spec: ClusterSpec, world: World) -> None:
+    services = world.services()
+    list(build_image(plan_image(spec, ImageWish(), services), services))
+    assert plan_image(spec, ImageWish(), services).findings == ()
+    leave_the_stack(world, default_name(spec))
+    [left] = plan_image(spec, ImageWish(), services).findings
+    assert (left.code, left.level) == ("image-stack-left", "warning")
+    assert "DeleteStackFunctionExecutionRole: Internal Failure" in left.message
+    assert f"--stack-name {default_name(spec)} --retain-resources DeleteStackFunctionExecutionRole" in left.remedy
+    world.cloud.happens(default_name(spec), default_name(spec), "AWS::CloudFormation::Stack", "DELETE_COMPLETE")
+    assert leftover_stack(default_name(spec), "us-west-2", services) is None
+
+
+def test_a_stack_that_stays_ends_the_next_try_with_the_way_out(spec: ClusterSpec, world: World) -> None:
+    services, world.provisioner.build_fails = world.services(), "no such thing"
+    with pytest.raises(ToolError, match="no such thing"):
+        list(build_image(plan_image(spec, ImageWish(), services), services))
+    leave_the_stack(world, default_name(spec))
+    with pytest.raises(ToolError, match="could not delete itself") as caught:
+        list(build_image(plan_image(spec, ImageWish(), services), services))
+    assert "--retain-resources DeleteStackFunctionExecutionRole" in caught.value.remedy
 
 
 def test_a_build_that_is_under_way_is_watched(spec: ClusterSpec, world: World) -> None:

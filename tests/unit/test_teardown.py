@@ -13,7 +13,7 @@ from trnctl.actions.adopt import adopt
 from trnctl.actions.create import create, plan_create
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import Progress
-from trnctl.actions.teardown import Proof, check, check_export, check_storage, plan_teardown, teardown
+from trnctl.actions.teardown import Proof, Waiting, check, check_export, check_storage, plan_teardown, teardown
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
 from trnctl.ports import ExportStep, FileSystem, Job, Resource
 
@@ -41,9 +41,7 @@ def opened(world: World) -> OpenCluster:
 
 def run(world: World, *, delete_storage: bool) -> Proof:
     """Tear down to the proof."""
-    steps: list[Progress | ExportStep | Proof] = list(
-        teardown(plan_teardown(opened(world)), opened(world), delete_storage=delete_storage)
-    )
+    steps = list(teardown(plan_teardown(opened(world)), opened(world), delete_storage=delete_storage))
     assert isinstance(steps[-1], Proof)
     return steps[-1]
 
@@ -310,7 +308,10 @@ def test_a_cancelled_run_that_still_saves_is_not_exported_half(world: World, sec
     world.clock.after(seconds, lambda: world.queue.others.remove(job))
     steps = teardown(plan_teardown(opened(world)), opened(world), delete_storage=True, export="s3://b/x")
     if ends:
-        proof = list(steps)[-1]
+        told = list(steps)
+        waits, proof = [step for step in told if isinstance(step, Waiting)], told[-1]
+        assert "the cancelled runs save and end (90 s at most): a3f" in [step.what for step in waits]
+        assert max(step.elapsed_s for step in waits) >= 59
         assert isinstance(proof, Proof)
         assert (world.export.asked, proof.deleted[0]) == (["s3://b/x"], "run a3f (cancelled)")
         return

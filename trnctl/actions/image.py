@@ -80,7 +80,8 @@ def plan_image(spec: ClusterSpec, wish: ImageWish, services: Services, prices: P
     plan = ImagePlan(spec, name, None, kind, "", standing=standing)
     if not plan.asks:
         _check_standing(plan)
-        return plan
+        left = leftover_stack(name, spec.region, services)
+        return replace(plan, findings=(left,) if left else ())
     parent = _parent(spec, wish.parent, services)
     found = dlami.parent_findings(parent, spec)
     if errors := errors_among(found):
@@ -100,6 +101,30 @@ def standing_image(name: str, services: Services) -> BuiltImage | None:
         return services.provisioner.describe_image(name)
     except NotFoundError:
         return None
+
+
+def leftover_stack(name: str, region: str, services: Services) -> Finding | None:
+    """The stack of a build deletes itself once the AMI is there, and sometimes cannot: then `pcluster` shows the AMI
+    and never the stack. None where it is gone, goes, or cannot be asked about."""
+    try:
+        events = services.cloud.stack_events(name)
+    except CloudError:
+        return None
+    own = [at for at, event in enumerate(events) if event.logical_id == name]
+    if not own or events[own[-1]].status != "DELETE_FAILED":
+        return None
+    begun = max((at for at in own if events[at].status == "DELETE_IN_PROGRESS"), default=0)
+    stuck = {one.logical_id: one for one in events[begun:] if one.status == "DELETE_FAILED" and one.logical_id != name}
+    why = "; ".join(f"{one.logical_id}: {one.reason or 'no reason given'}" for one in stuck.values())
+    why = why or events[own[-1]].reason or "no reason given"
+    keep = f" --retain-resources {' '.join(stuck)}" if stuck else ""
+    return Finding(
+        "image-stack-left",
+        "warning",
+        f"the stack {name} of the image's build could not delete itself ({why})",
+        f"Delete it: aws cloudformation delete-stack --region {region} --stack-name {name}{keep}. What is retained so "
+        "must be deleted by hand.",
+    )
 
 
 def _check_standing(plan: ImagePlan) -> None:
@@ -168,6 +193,8 @@ def build_image(plan: ImagePlan, services: Services) -> Iterator[ImageStep]:
         if plan.standing is not None:
             services.provisioner.delete_image(plan.name)
             yield from _watch(plan.name, services, {None, "delete-failed"})
+            if left := leftover_stack(plan.name, plan.spec.region, services):
+                raise ToolError(left.message, remedy=f"{left.remedy} Then run this command again.", findings=[left])
         services.provisioner.build_image(plan.name, plan.document)
     last: ImageStep | None = None
     for step in _watch(plan.name, services, {None, "available", "failed", "delete-failed"}):

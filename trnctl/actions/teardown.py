@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -48,6 +48,14 @@ class TeardownPlan:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """A wait that is no stack's: for what, and how long by now."""
+
+    what: str
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
 class Proof:
     """What the teardown did: each entry is the words for one thing. `left` must be empty."""
 
@@ -66,6 +74,9 @@ class Proof:
             "looked_for": [*self.looked_for],
             "records": self.records,
         }
+
+
+Step = Progress | ExportStep | Waiting | Proof
 
 
 def plan_teardown(opened: OpenCluster) -> TeardownPlan:
@@ -164,9 +175,7 @@ def check_export(plan: TeardownPlan, to: str) -> None:
         )
 
 
-def teardown(
-    plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool, export: str = ""
-) -> Iterator[Progress | ExportStep | Proof]:
+def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool, export: str = "") -> Iterator[Step]:
     """Carry the plan out, yielding progress and at last the Proof. Can be run again at any point. An export (to s3://…)
     comes first, and when it breaks off nothing is deleted. RefusedError when jobs have come since the plan."""
     _refuse_what_came(plan, opened)
@@ -177,7 +186,7 @@ def teardown(
         cancelled = sorted({job.run for job in plan.runs if job.run})
         for run in cancelled:
             services.head.queue(plan.head).cancel(run, opened.runs_folder)
-        going_on = _wait_for_the_cancelled(cancelled, plan.head, opened)
+        going_on = yield from _wait_for_the_cancelled(cancelled, plan.head, opened)
         if export and going_on:
             raise _still_at_work(going_on)
         late = f", still at work after {CANCEL_LIMIT_S} s" if going_on else ""
@@ -195,9 +204,9 @@ def teardown(
         deleted.append(f"cluster {name}" + (f" ({plan.resources} resources, it was {phase})" if plan.resources else ""))
         deleted += [f"{one.kind} {one.id}" for one in plan.lost]
     if delete_storage:
-        deleted += _delete_storage(plan.kept, name, services)
+        deleted += yield from _delete_storage(plan.kept, name, services)
     if not services.cloud.file_systems(name):
-        deleted += _delete_beside(name, services)
+        deleted += yield from _delete_beside(name, services)
     scripts, left = _delete_scripts(opened)
     deleted += scripts
     yours = {one.id for one in plan.yours}
@@ -289,15 +298,19 @@ def _mirror(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool) ->
     return f"{count} run{'s' * (count != 1)} in s3://{opened.bucket}/{mirror_prefix(plan.cluster)}" if count else ""
 
 
-def _wait_for_the_cancelled(cancelled: Sequence[str], head: Instance, opened: OpenCluster) -> list[str]:
+def _wait_for_the_cancelled(
+    cancelled: Sequence[str], head: Instance, opened: OpenCluster
+) -> Generator[Waiting, None, list[str]]:
     """Give the cancelled runs time to end; those that have not, all of them where the queue cannot be seen."""
     began = opened.services.clock.now()
     while cancelled:
         jobs, unseen = _live_runs(head, opened)
         alive = {job.run for job in jobs}
         left = [run for run in cancelled if unseen or run in alive]
-        if not left or (opened.services.clock.now() - began).total_seconds() > CANCEL_LIMIT_S:
+        waited = (opened.services.clock.now() - began).total_seconds()
+        if not left or waited > CANCEL_LIMIT_S:
             return left
+        yield Waiting(f"the cancelled runs save and end ({CANCEL_LIMIT_S} s at most): {', '.join(left)}", waited)
         opened.services.clock.sleep(1)
     return []
 
@@ -323,23 +336,27 @@ def _going(plan: TeardownPlan) -> bool:
     return plan.stack is not None and plan.stack.phase in {"deleting", "delete-failed"}
 
 
-def _delete_storage(kept: Sequence[FileSystem], cluster: str, services: Services) -> list[str]:
+def _delete_storage(
+    kept: Sequence[FileSystem], cluster: str, services: Services
+) -> Generator[Waiting, None, list[str]]:
     """Delete and wait until they are gone. CloudError when one still stands after 20 minutes."""
     for one in kept:
         services.cloud.delete_file_system(one)
     wanted = {one.id for one in kept}
     began = services.clock.now()
-    while wanted & {one.id for one in services.cloud.file_systems(cluster)}:
-        if (services.clock.now() - began).total_seconds() > STORAGE_LIMIT_S:
+    while left := wanted & {one.id for one in services.cloud.file_systems(cluster)}:
+        waited = (services.clock.now() - began).total_seconds()
+        if waited > STORAGE_LIMIT_S:
             raise CloudError(
-                f"file systems are still there after {STORAGE_LIMIT_S // 60} minutes: {', '.join(sorted(wanted))}",
+                f"file systems are still there after {STORAGE_LIMIT_S // 60} minutes: {', '.join(sorted(left))}",
                 remedy="run teardown --delete-storage again; it takes up where this ended",
             )
+        yield Waiting(f"file systems are being deleted: {', '.join(sorted(left))}", waited)
         services.clock.sleep(POLL_SECONDS)
     return [f"{one.kind} {one.id}" for one in kept]
 
 
-def _delete_beside(cluster: str, services: Services) -> list[str]:
+def _delete_beside(cluster: str, services: Services) -> Generator[Waiting, None, list[str]]:
     """Delete what file systems kept alive. Their interfaces go some time after them, and hold the groups until then."""
     deleted: list[str] = []
     began = services.clock.now()
@@ -347,8 +364,11 @@ def _delete_beside(cluster: str, services: Services) -> list[str]:
         found = [one for one in services.cloud.leftovers(cluster) if one.kind in _BESIDE_STORAGE and one.id]
         gone = [one for one in found if services.cloud.delete_beside(one)]
         deleted += [words(one) for one in gone]
-        if len(gone) == len(found) or (services.clock.now() - began).total_seconds() > BESIDE_LIMIT_S:
+        waited = (services.clock.now() - began).total_seconds()
+        if len(gone) == len(found) or waited > BESIDE_LIMIT_S:
             return deleted
+        left = ", ".join(one.id for one in found if one not in gone)
+        yield Waiting(f"what stood beside file systems is being deleted: {left}", waited)
         services.clock.sleep(POLL_SECONDS)
 
 

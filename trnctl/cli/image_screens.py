@@ -13,12 +13,13 @@ from trnctl.errors import ToolError
 
 if TYPE_CHECKING:
     from trnctl.actions.image import ImagePlan, ImageStep, ImageWish, ListedImage
+    from trnctl.findings import Finding
     from trnctl.ports import Services
 
 
 def build(screen: Screen, session: Session, wish: ImageWish, *, dry: bool, yes: bool) -> None:
     """The whole command."""
-    from trnctl.actions.image import build_image, plan_image
+    from trnctl.actions.image import build_image, leftover_stack, plan_image
 
     spec = session.spec()
     services = session.services(spec.region, spec.name, spec)
@@ -33,7 +34,7 @@ def build(screen: Screen, session: Session, wish: ImageWish, *, dry: bool, yes: 
     last = follow(screen, build_image(plan, services), step_words, again, lambda step: step.image and step.image.state)
     if last is None or last.image is None:
         raise ToolError(f"the image {plan.name} is gone", remedy="run this command again")
-    _built(screen, session, plan, last.image.ami)
+    _built(screen, session, plan, last.image.ami, leftover_stack(plan.name, spec.region, services))
 
 
 def build_plan(screen: Screen, plan: ImagePlan, notice: str) -> None:
@@ -78,11 +79,15 @@ def step_words(step: ImageStep) -> str:
     return f"{state}  {duration(step.elapsed_s)}{builder}"
 
 
-def _built(screen: Screen, session: Session, plan: ImagePlan, ami: str) -> None:
-    """The end of a build: the AMI stands in the cluster file."""
+def _built(screen: Screen, session: Session, plan: ImagePlan, ami: str, left: Finding | None) -> None:
+    """The end of a build: the AMI stands in the cluster file; and what of the build is left over, if that is known."""
+    if left is not None and left not in plan.findings:
+        screen.err.print(finding_line(left), overflow="fold")
     path = _write(session, ami)
     screen.say(f"  image.ami stands in {path} now" if path else "  the cluster file has it already", style="dim")
-    result = {"image": plan.name, "ami": ami, "region": plan.spec.region, "file": session.path()}
+    findings = [*plan.findings, *([left] if left is not None and left not in plan.findings else [])]
+    told = [one.as_json() for one in findings]
+    result = {"image": plan.name, "ami": ami, "region": plan.spec.region, "file": session.path(), "findings": told}
     screen.done(result, f"{plan.name} is {ami}.", after="trnctl cluster validate, trnctl cluster create")
 
 

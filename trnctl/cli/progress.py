@@ -16,6 +16,7 @@ from trnctl.errors import Interrupted
 if TYPE_CHECKING:
     from rich.live import Live
 
+    from trnctl.actions import teardown
     from trnctl.actions.stack import Progress
     from trnctl.actions.teardown import Proof
     from trnctl.ports import ExportStep, Fleet
@@ -117,18 +118,20 @@ def export_words(step: ExportStep) -> str:
     return f"export {step.done_files}/{step.files} files, {done:,.1f} of {whole:,.1f} GB  {step.name[-60:]}"
 
 
-def follow_teardown(screen: Screen, steps: Iterator[Progress | ExportStep | Proof], cluster: str) -> Proof:
+def follow_teardown(screen: Screen, steps: Iterator[teardown.Step], cluster: str) -> Proof:
     """Follow a teardown; its proof is the last thing that it yields."""
-    from trnctl.actions.teardown import Proof
+    from trnctl.actions.teardown import Proof, Waiting
     from trnctl.ports import ExportStep
 
-    def words(step: Progress | ExportStep | Proof) -> str:
+    def words(step: teardown.Step) -> str:
         if isinstance(step, ExportStep):
             return export_words(step)
+        if isinstance(step, Waiting):
+            return f"{step.what}  {duration(step.elapsed_s)}"
         return "looking for what is left" if isinstance(step, Proof) else stack_words(step)
 
-    def state(step: Progress | ExportStep | Proof) -> object:
-        return type(step) if isinstance(step, ExportStep | Proof) else step.phase
+    def state(step: teardown.Step) -> object:
+        return type(step) if isinstance(step, ExportStep | Waiting | Proof) else step.phase
 
     last = follow(screen, steps, words, f"trnctl teardown --cluster {cluster} takes it up again", state)
     assert isinstance(last, Proof)  # noqa: S101  # a teardown either raises or ends with its proof
