@@ -13,7 +13,7 @@ from rich.console import Console
 from tests.fakes import START, World
 from trnctl.actions.runs import OpenCluster, cancel, find_run, results_of
 from trnctl.actions.status import ClusterStatus, current_stage, status, summary
-from trnctl.cli.status_screens import picture
+from trnctl.cli.status_screens import picture, risk_words
 from trnctl.errors import NotFoundError, RefusedError, ToolError, UsageError
 from trnctl.plan.cost import spent
 from trnctl.ports import File, Instance, Job, JobState, NodeGroup, RunRecord, Submission
@@ -257,5 +257,6 @@ def test_the_work_at_risk_is_what_no_checkpoint_holds(world: World) -> None:
     assert risk(saved={"name": "ckpt_900.pt", "age_s": 300}) == ("ckpt_900.pt", 300)
     assert risk(saved={"name": "ckpt_900.pt", "age_s": 9000}) == ("ckpt_900.pt", 3600), "of an earlier job"
     assert risk(manifest={**MANIFEST, "checkpoint": {"on_signal": True}}) == ("", None)
+    assert len(risk_words(3 * 86400, "a-very-long-name-of-a-checkpoint-99000.pt")) <= 44, "one line of the screen"
     over = {**compiled, "train": {"exit_code": 0}}
     assert summary(replace(record, ended=over), {}, START).at_risk_s is None

@@ -22,10 +22,12 @@ def entries(screen: Screen, picture: CachePicture) -> None:
         screen.say("Nothing is compiled yet: the compile stage of the next run does it.")
     else:
         screen.table(
-            ["FINGERPRINT", "STATE", "WORKLOAD", "NODES", "CHIP", "SDK", "GRAPHS", "SIZE", "COMPILED IN", "USED"],
+            ["FINGERPRINT", "PLACE", "STATE", "WORKLOAD", "NODES", "CHIP", "SDK", "GRAPHS", "SIZE", "TOOK", "USED"],
             [_row(entry, picture) for entry in ordered],
-            right=(3, 6, 7, 8, 9),
+            right=(4, 7, 8, 9, 10),
         )
+        for place, where in sorted({(_place(entry), entry.cache) for entry in ordered}):
+            screen.field(place, where, style="dim")
     if picture.strays:
         screen.say(
             f"{plural(picture.strays, 'graph')} ({size(picture.stray_bytes)}) of no fingerprint: "
@@ -39,9 +41,14 @@ def entries(screen: Screen, picture: CachePicture) -> None:
 def _row(entry: CacheEntry, picture: CachePicture) -> list[object]:
     used = "now" if entry.used_by else f"{duration((picture.at - entry.last_used).total_seconds())} ago"
     return [
-        entry.fingerprint, entry.state, entry.workload, entry.nodes, entry.chip, entry.sdk, entry.graphs,
+        entry.fingerprint, _place(entry), entry.state, entry.workload, entry.nodes, entry.chip, entry.sdk, entry.graphs,
         size(entry.bytes), duration(entry.compile_s), used,
     ]  # fmt: skip
+
+
+def _place(entry: CacheEntry) -> str:
+    """Where it lies: on the cluster's shared storage, which goes with that, or in S3."""
+    return "S3" if entry.cache.startswith("s3://") else "shared"
 
 
 def verified(screen: Screen, picture: CachePicture, findings: Sequence[Finding]) -> None:

@@ -62,7 +62,7 @@ def report(screen: Screen, found: CostReport) -> None:
         return
     screen.notice(found.notice)
     for alert in found.alerts:
-        screen.err.print(finding_line(alert), overflow="fold")
+        screen.err.print(finding_line(alert))
     if found.rows:
         _table(screen, found)
     total = f"{money(found.so_far_usd)} so far" + (f" (since {clock(found.known_from)})" if found.known_from else "")

@@ -53,7 +53,7 @@ def build_plan(screen: Screen, plan: ImagePlan, notice: str) -> None:
             screen.field("", f"{plan.price_source}; without the snapshot, which costs while it exists", indent="  ")
         screen.field("updates", "none: they would replace the kernel and the Neuron packages", indent="  ")
     for finding in plan.findings:
-        screen.err.print(finding_line(finding), overflow="fold")
+        screen.err.print(finding_line(finding))
     if plan.standing is not None and plan.asks:
         screen.say("  ! what is left of a build of that name that failed is deleted first", style="yellow")
     elif plan.standing is not None:
@@ -82,7 +82,7 @@ def step_words(step: ImageStep) -> str:
 def _built(screen: Screen, session: Session, plan: ImagePlan, ami: str, left: Finding | None) -> None:
     """The end of a build: the AMI stands in the cluster file; and what of the build is left over, if that is known."""
     if left is not None and left not in plan.findings:
-        screen.err.print(finding_line(left), overflow="fold")
+        screen.err.print(finding_line(left))
     path = _write(session, ami)
     screen.say(f"  image.ami stands in {path} now" if path else "  the cluster file has it already", style="dim")
     findings = [*plan.findings, *([left] if left is not None and left not in plan.findings else [])]

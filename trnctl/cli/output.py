@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -27,6 +27,20 @@ class Stream(Console):
     def on_broken_pipe(self) -> None:
         """What rich calls when nobody reads any more."""
         raise BrokenPipeError
+
+
+class Hanging:
+    """Words that wrap at blanks, every further line indented, and no line ending in blanks."""
+
+    def __init__(self, words: Text, indent: int) -> None:
+        self._words, self._indent = words, indent
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """What rich calls to draw it."""
+        lines = self._words.wrap(console, max(options.max_width - self._indent, 20), overflow="fold")
+        for index, line in enumerate(lines):
+            line.rstrip()
+            yield Text(" " * (self._indent if index else 0)) + line
 
 
 class Screen:
@@ -59,7 +73,7 @@ class Screen:
 
     def say(self, text: str = "", style: str = "") -> None:
         """A sentence to the person, on stderr, wrapped at words."""
-        self.err.print(Text(text, style=style), overflow="fold")
+        self.err.print(Hanging(Text(text, style=style), len(text) - len(text.lstrip(" "))))
 
     def field(self, name: str, words: str, *, style: str = "", data: bool = False, indent: str = "") -> None:
         """A name and what it is, the words wrapped under themselves; on stdout when it is data."""
@@ -102,7 +116,7 @@ class Screen:
             self.data({"findings": [finding.as_json() for finding in ordered], **(extra or {})})
             return
         for finding in ordered:
-            self.out.print(finding_line(finding), overflow="fold")
+            self.out.print(finding_line(finding))
         counts = [sum(f.level == level for f in ordered) for level in ("error", "warning")]
         self.out.print(Text(f"{counts[0]} error{'s' * (counts[0] != 1)}, {counts[1]} warning{'s' * (counts[1] != 1)}."))
 
@@ -131,7 +145,7 @@ def wrap(words: str, *, width: int, lead: str) -> list[str]:
     return lines or [lead.rstrip()]
 
 
-def finding_line(finding: Finding) -> Text:
+def finding_line(finding: Finding) -> Hanging:
     """`file:line:column  level  code  message — remedy`, with the level coloured."""
     line = Text()
     if finding.place:
@@ -141,7 +155,7 @@ def finding_line(finding: Finding) -> Text:
     line.append(f"{finding.path}: {finding.message}" if finding.path else finding.message)
     if finding.remedy:
         line.append(f" — {finding.remedy}", style="dim")
-    return line
+    return Hanging(line, 2)
 
 
 def _ascii() -> bool:

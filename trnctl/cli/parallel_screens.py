@@ -26,7 +26,7 @@ def imported(screen: Screen, found: Imported) -> None:
 
     screen.text(yaml.safe_dump(section(found.words), sort_keys=False, allow_unicode=True))
     for notice in found.notices:
-        screen.err.print(finding_line(notice), overflow="fold")
+        screen.err.print(finding_line(notice))
     screen.say("  next: backend: fsdp there moves it to open PyTorch; trnctl plan RECIPE judges it", style="dim")
 
 
@@ -49,7 +49,7 @@ def compiled(screen: Screen, made: Compiled, folder: str | None) -> None:
             screen.text(f"# ---- {step.name}, on each node\n{' '.join([*variables, *map(_word, step.argv)])}")
     if not screen.json:
         for finding in made.downgrades:
-            screen.err.print(finding_line(finding), overflow="fold")
+            screen.err.print(finding_line(finding))
 
 
 def _word(word: str) -> str:

@@ -53,7 +53,7 @@ def plan(screen: Screen, answer: PlanAnswer) -> None:
         _advice(screen, shown)
     for finding in by_severity(answer.findings):
         if finding.level != "error" and not illegal:
-            screen.err.print(finding_line(finding), overflow="fold")
+            screen.err.print(finding_line(finding))
 
 
 def _title(screen: Screen, answer: PlanAnswer) -> None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trnctl.cli.mirror_screens import from_the_mirror
-from trnctl.cli.output import Screen, finding_line
+from trnctl.cli.output import Hanging, Screen, finding_line
 from trnctl.cli.words import clock, duration, money, rate, steps
 from trnctl.errors import Interrupted, ToolError, TrnctlError
 
@@ -76,7 +76,7 @@ def _redraw(screen: Screen, look: Callable[[], ClusterStatus], interval: float) 
 
 def picture(seen: ClusterStatus) -> Group:
     """The whole screen."""
-    parts: list[Text | Table] = [_head_line(seen), _cost_line(seen)]
+    parts: list[Text | Table | Hanging] = [_head_line(seen), _cost_line(seen)]
     if seen.ttl:
         parts.append(Text(f"ttl       the fleet stops {seen.ttl}", style="dim"))
     for block, ends in seen.seen.blocks.items():
@@ -151,12 +151,16 @@ def _run_table(runs: Sequence[RunStatus]) -> Table:
             Text(progress_words(run)),
         )
         if run.at_risk_s is not None:
-            since = f"since {run.saved}" if run.saved else "and nothing is saved yet"
-            words = f"a stop now would lose {duration(run.at_risk_s)} of training, {since}"
-            table.add_row("", "", "", "", "", Text(words, style="dim"))
+            table.add_row("", "", "", "", "", Text(risk_words(run.at_risk_s, run.saved), style="dim"))
     if len(ended) > SHOWN_ENDED:
         table.add_row(Text(f"and {len(ended) - SHOWN_ENDED:,} that ended: trnctl runs", style="dim"))
     return table
+
+
+def risk_words(seconds: float, saved: str) -> str:
+    """`a stop loses 5m00s, since ckpt_900.pt`: short enough for one line beside a run's other columns."""
+    name = saved if len(saved) <= 20 else f"…{saved[-19:]}"
+    return f"a stop loses {duration(seconds)}{f', since {name}' if saved else ': nothing saved yet'}"
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -174,7 +178,7 @@ def sparkline(rates: Sequence[float]) -> str:
 
 
 def progress_words(run: RunStatus) -> str:
-    """`6,112/28,125   24.1k seq/s   ETA 4h15m`, or why it does not run."""
+    """`6,112/28,125  24.1k seq/s  ETA 4h15m`, or why it does not run."""
     parts = [run.reason] if run.reason and run.state not in {"running", "completed"} else []
     if run.step is not None:
         parts.append(steps(run.step, run.steps))
@@ -186,7 +190,7 @@ def progress_words(run: RunStatus) -> str:
     if run.max_cost_usd is not None:
         used = money(run.cost_usd) if run.cost_usd is not None else "?"
         parts.append(f"{used} of at most {money(run.max_cost_usd)}")
-    return "   ".join(parts) or "–"
+    return "  ".join(parts) or "–"
 
 
 def runs(screen: Screen, seen: RunList) -> None:
@@ -214,4 +218,4 @@ def runs(screen: Screen, seen: RunList) -> None:
     else:
         screen.say("There is no run yet: trnctl submit bert-large -N 16 makes one.")
     for alert in seen.alerts:
-        screen.err.print(finding_line(alert), overflow="fold")
+        screen.err.print(finding_line(alert))

@@ -36,7 +36,7 @@ def show(screen: Screen, found: Report | Curve) -> None:
     screen.text("\n".join(report_text(found) if isinstance(found, Report) else curve_text(found)))
     if isinstance(found, Report):
         for finding in by_severity(found.findings):
-            screen.err.print(finding_line(finding), overflow="fold")
+            screen.err.print(finding_line(finding))
 
 
 # ------------------------------------------------------------------------------------------- a study, as text

@@ -82,7 +82,7 @@ def difference(screen: Screen, plan: UpdatePlan) -> None:
     for change in plan.changes:
         screen.say(f"  {change.path}: {change.current or '–'} → {change.requested or '–'}")
     for finding in plan.refused:
-        screen.err.print(finding_line(finding), overflow="fold")
+        screen.err.print(finding_line(finding))
     if plan.stops:
         paths = ", ".join(dict.fromkeys(one.path for one in plan.stops if one.path))
         screen.say(f"  needs a stopped fleet: {paths}")

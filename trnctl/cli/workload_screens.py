@@ -44,7 +44,7 @@ def shown(screen: Screen, described: Description) -> None:
         if words:
             screen.field(name, words, data=True)
     for finding in described.findings:
-        screen.out.print(finding_line(finding), overflow="fold")
+        screen.out.print(finding_line(finding))
     _provenance(screen, recipe)
     if recipe.plan_only:
         screen.say(f"  next: trnctl plan {recipe.name}", style="dim")
