@@ -112,7 +112,7 @@ def test_a_build_to_the_end_and_again(spec: ClusterSpec, world: World) -> None:
 
 
 def leave_the_stack(world: World, name: str) -> None:
-    """The stack of a build that could not delete itself, as aws-parallelcluster issue 5914 shows it."""
+    """The stack of a build that could not delete itself, as one that ParallelCluster 3.16.1 left."""
     for one, status, reason in (
         (name, "CREATE_COMPLETE", ""),
         (name, "DELETE_IN_PROGRESS", ""),

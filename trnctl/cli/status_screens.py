@@ -159,7 +159,7 @@ def _run_table(runs: Sequence[RunStatus]) -> Table:
 
 def risk_words(seconds: float, saved: str) -> str:
     """`a stop loses 5m00s, since ckpt_900.pt`: short enough for one line beside a run's other columns."""
-    name = saved if len(saved) <= 20 else f"…{saved[-19:]}"
+    name = saved if len(saved) <= 18 else f"…{saved[-17:]}"
     return f"a stop loses {duration(seconds)}{f', since {name}' if saved else ': nothing saved yet'}"
 
 
