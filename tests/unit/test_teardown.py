@@ -11,9 +11,10 @@ from tests.fakes.queue import InMemoryQueue
 from tests.unit.test_submit import example
 from trnctl.actions.adopt import adopt
 from trnctl.actions.create import create, plan_create
+from trnctl.actions.removal import Waiting
 from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import Progress
-from trnctl.actions.teardown import Proof, Waiting, check, check_export, check_storage, plan_teardown, teardown
+from trnctl.actions.teardown import Proof, check, check_export, check_storage, plan_teardown, teardown
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
 from trnctl.ports import ExportStep, FileSystem, Job, Resource
 

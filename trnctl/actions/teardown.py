@@ -9,16 +9,14 @@ from dataclasses import dataclass, replace
 
 from trnctl.actions import mirror
 from trnctl.actions.adopt import adopted_ids
-from trnctl.actions.removal import delete_stack
+from trnctl.actions.removal import Waiting, delete_beside, delete_stack, delete_storage_of, words
 from trnctl.actions.runs import OpenCluster
-from trnctl.actions.stack import POLL_SECONDS, Progress, retained, stack_size
+from trnctl.actions.stack import Progress, retained, stack_size
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
 from trnctl.ports import Exported, ExportStep, FileSystem, Instance, Job, Resource, Services, Stack
 from trnctl.render.job import mirror_prefix
 from trnctl.render.node import is_node_script
 
-STORAGE_LIMIT_S = 20 * 60
-BESIDE_LIMIT_S = 5 * 60
 # For the jobs that are cancelled to save and to write down how they ended: Slurm alone leaves them 30 s (KillWait), and
 # one with a limit of one minute was seen to end after 85 s.
 CANCEL_LIMIT_S = 90
@@ -45,14 +43,6 @@ class TeardownPlan:
     def asks_about_storage(self) -> bool:
         """Whether a person must say what becomes of file systems that would stay and cost."""
         return bool(self.kept)
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A wait that is no stack's: for what, and how long by now."""
-
-    what: str
-    elapsed_s: float
 
 
 @dataclass(frozen=True)
@@ -204,9 +194,9 @@ def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool, e
         deleted.append(f"cluster {name}" + (f" ({plan.resources} resources, it was {phase})" if plan.resources else ""))
         deleted += [f"{one.kind} {one.id}" for one in plan.lost]
     if delete_storage:
-        deleted += yield from _delete_storage(plan.kept, name, services)
+        deleted += yield from delete_storage_of(plan.kept, name, services)
     if not services.cloud.file_systems(name):
-        deleted += yield from _delete_beside(name, services)
+        deleted += yield from delete_beside(name, services)
     scripts, left = _delete_scripts(opened)
     deleted += scripts
     yours = {one.id for one in plan.yours}
@@ -336,46 +326,8 @@ def _going(plan: TeardownPlan) -> bool:
     return plan.stack is not None and plan.stack.phase in {"deleting", "delete-failed"}
 
 
-def _delete_storage(
-    kept: Sequence[FileSystem], cluster: str, services: Services
-) -> Generator[Waiting, None, list[str]]:
-    """Delete and wait until they are gone. CloudError when one still stands after 20 minutes."""
-    for one in kept:
-        services.cloud.delete_file_system(one)
-    wanted = {one.id for one in kept}
-    began = services.clock.now()
-    while left := wanted & {one.id for one in services.cloud.file_systems(cluster)}:
-        waited = (services.clock.now() - began).total_seconds()
-        if waited > STORAGE_LIMIT_S:
-            raise CloudError(
-                f"file systems are still there after {STORAGE_LIMIT_S // 60} minutes: {', '.join(sorted(left))}",
-                remedy="run teardown --delete-storage again; it takes up where this ended",
-            )
-        yield Waiting(f"file systems are being deleted: {', '.join(sorted(left))}", waited)
-        services.clock.sleep(POLL_SECONDS)
-    return [f"{one.kind} {one.id}" for one in kept]
-
-
-def _delete_beside(cluster: str, services: Services) -> Generator[Waiting, None, list[str]]:
-    """Delete what file systems kept alive. Their interfaces go some time after them, and hold the groups until then."""
-    deleted: list[str] = []
-    began = services.clock.now()
-    while True:
-        found = [one for one in services.cloud.leftovers(cluster) if one.kind in _BESIDE_STORAGE and one.id]
-        gone = [one for one in found if services.cloud.delete_beside(one)]
-        deleted += [words(one) for one in gone]
-        waited = (services.clock.now() - began).total_seconds()
-        if len(gone) == len(found) or waited > BESIDE_LIMIT_S:
-            return deleted
-        left = ", ".join(one.id for one in found if one not in gone)
-        yield Waiting(f"what stood beside file systems is being deleted: {left}", waited)
-        services.clock.sleep(POLL_SECONDS)
-
-
 # Logs that a stack was told to retain expire by their retention, and are wanted when something went wrong.
 _KEPT_BY_POLICY = frozenset({"log group"})
-# What AWS keeps beside a file system for as long as that stands.
-_BESIDE_STORAGE = frozenset({"security group", "network interface"})
 
 
 def _proof(name: str, services: Services, deleted: Sequence[str], kept: Sequence[FileSystem]) -> Proof:
@@ -397,12 +349,3 @@ def _stays(resource: Resource, kept: Sequence[FileSystem]) -> bool:
         resource.kind == "network interface" and "of a file system" in resource.detail
     )
     return resource.kind in _KEPT_BY_POLICY or (bool(kept) and beside)
-
-
-def words(resource: Resource) -> str:
-    """One resource in words; without an id, its detail says why it could not be looked for."""
-    if not resource.id:
-        return resource.detail
-    detail = f" ({resource.detail})" if resource.detail else ""
-    cost = f": ${resource.monthly_usd:,.0f} a month" if resource.monthly_usd else ""
-    return f"{resource.kind} {resource.id}{detail}{cost}"

@@ -120,7 +120,8 @@ def export_words(step: ExportStep) -> str:
 
 def follow_teardown(screen: Screen, steps: Iterator[teardown.Step], cluster: str) -> Proof:
     """Follow a teardown; its proof is the last thing that it yields."""
-    from trnctl.actions.teardown import Proof, Waiting
+    from trnctl.actions.removal import Waiting
+    from trnctl.actions.teardown import Proof
     from trnctl.ports import ExportStep
 
     def words(step: teardown.Step) -> str:
