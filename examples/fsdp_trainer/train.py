@@ -96,7 +96,8 @@ class Trainer:
         self.progress = {"step": 0, "sequences": 0}
         self.data = Tokens(wishes.data, self.shape, layout["batch"]["sequence"], layout["seed"])
         self.history: list[dict[str, float]] = []
-        self.signal = 0  # the one that asked to save and leave
+        self.asked = False  # this rank was told to save and leave
+        self.leaving = False  # all ranks know it, and do so after the same step
         self.resumed = self.begin()
 
     def begin(self) -> str | None:
@@ -126,10 +127,10 @@ class Trainer:
                 loss.backward()
             total += (loss.full_tensor() if tensor > 1 else loss).detach()
         # One message for all that the ranks must agree on: the gradient's norm, the loss, whether to stop.
-        told = torch.stack([sum_of_squares(self.model), total, torch.tensor(float(self.signal), device=self.device)])
+        told = torch.stack([sum_of_squares(self.model), total, torch.tensor(float(self.asked), device=self.device)])
         dist.all_reduce(told)
-        norm, loss, signalled = math.sqrt(told[0].item()), told[1].item() / dist.get_world_size(), told[2].item()
-        self.signal = self.signal or int(signalled > 0)
+        norm, loss = math.sqrt(told[0].item()), told[1].item() / dist.get_world_size()
+        self.leaving = told[2].item() > 0
         self.update(min(1.0, self.wishes.clip / (norm + 1e-6)))
         self.progress["step"] += 1
         self.progress["sequences"] += batch["global"]
@@ -149,7 +150,7 @@ class Trainer:
 
     def run(self) -> None:
         """Step to the end, or until a signal asks to save and leave."""
-        while self.progress["step"] < self.wishes.steps and not self.signal:
+        while self.progress["step"] < self.wishes.steps and not self.leaving:
             began = time.perf_counter()
             loss, norm = self.step()
             rate = self.layout["batch"]["global"] / (time.perf_counter() - began)
@@ -157,11 +158,11 @@ class Trainer:
             self.history.append({"step": step, "loss": loss, "grad_norm": norm, "throughput": rate})
             say(f"step {step} loss {loss:.6f} grad_norm {norm:.6f} throughput {rate:.3f} seq/s")
             due = self.wishes.every and step % self.wishes.every == 0
-            if self.wishes.checkpoints and (due or self.signal or step == self.wishes.steps):
+            if self.wishes.checkpoints and (due or self.leaving or step == self.wishes.steps):
                 folder = Path(self.wishes.checkpoints)
                 there = checkpoint.save(folder, self.progress, self.model, self.optimizer, self.wishes.keep)
                 say(f"saved {there.name}")
-        if self.signal:
+        if self.leaving:
             say(f"leaving at step {self.progress['step']}: a signal asked for it")
 
     def results(self) -> dict[str, Any]:
@@ -186,15 +187,16 @@ class Trainer:
             "peak_memory_bytes": torch.cuda.max_memory_allocated(self.device) if cuda else None,
             "peak_resident_groups": self.offload.peak if self.offload else None,
             "resumed_from": self.resumed,
-            "stopped_by_signal": bool(self.signal),
+            "stopped_by_signal": self.leaving,
         }
 
 
 def listen(trainer: Trainer) -> None:
-    """Save and leave after the step in which TERM or USR1 comes, whichever rank gets it."""
+    """Save and leave when TERM or USR1 comes, whichever rank gets it: after this step, or the next when that rank has
+    told the others of this one already."""
 
-    def note(number: int, _: Any) -> None:
-        trainer.signal = number
+    def note(*_: Any) -> None:
+        trainer.asked = True
 
     signal.signal(signal.SIGTERM, note)
     signal.signal(signal.SIGUSR1, note)
@@ -210,7 +212,7 @@ def main() -> None:
     listen(trainer)
     say(f"training {layout['model']['name']} on {dist.get_world_size()} ranks of {device.type} over {collectives}")
     trainer.run()
-    if wishes.export and not trainer.signal:
+    if wishes.export and not trainer.leaving:
         checkpoint.give_weights(Path(wishes.export), trainer.shape, trainer.model)
     if wishes.output and dist.get_rank() == 0:
         Path(wishes.output).mkdir(parents=True, exist_ok=True)

@@ -97,6 +97,8 @@ CASES = [
     case("scores-2", layout(OTHERS, tensor=2), operation="scores", weights=str(RECORDED), tokens=TOKENS),
     case("given", layout(LLAMA, tensor=2), "--weights", "{folder}/weights"),
     case("signalled", layout(LLAMA, shard=2), "--checkpoints", "{folder}/signalled", signal_at=2),
+    # That rank has told the others how this step went, and that nobody asked it to leave.
+    case("signalled-late", layout(LLAMA, shard=2), "--checkpoints", "{folder}/late", signal_at=2, signal_in="update"),
     *(case(f"plain-{model['name']}", layout(model), operation="plain") for model in (LLAMA, BERT, ODD)),
     case("rows", layout(LLAMA), "--data", "{folder}/tokens.u16", operation="rows"),
     case("rows-wide", layout(LLAMA | {"vocab": 100_000}), "--data", "{folder}/tokens.i32", operation="rows"),

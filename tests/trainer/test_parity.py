@@ -60,6 +60,14 @@ def test_a_signal_to_one_rank_saves_on_all_and_leaves(told: Told, trainer_folder
     assert told("after-signalled")["results"]["resumed_from"] == "step-00000002"
 
 
+def test_a_signal_that_comes_too_late_for_a_step_lets_all_leave_after_the_next(
+    told: Told, trainer_folder: Path
+) -> None:
+    results = told("signalled-late")["results"]
+    assert (results["stopped_by_signal"], results["steps_done"]) == (True, 3)
+    assert [path.name for path in (trainer_folder / "late").iterdir()] == ["step-00000003"]
+
+
 def test_only_so_many_checkpoints_stay(told: Told, trainer_folder: Path) -> None:
     told("saved")
     kept = sorted(path.name for path in (trainer_folder / "saved").iterdir())

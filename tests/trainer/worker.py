@@ -93,7 +93,7 @@ def trained(case: Case) -> Case:
     if trainer.offload is not None:
         note_resident(trainer.offload, resident)
     if "signal_at" in case and dist.get_rank() == dist.get_world_size() - 1:
-        raise_signal_at(trainer, case["signal_at"])
+        raise_signal_at(trainer, case["signal_at"], case.get("signal_in", "step"))
     if "dies_in_save" in case and dist.get_rank() == dist.get_world_size() - 1:
         die_in_save(case["dies_in_save"])
     trainer.run()
@@ -115,17 +115,17 @@ def note_resident(offload: Any, resident: list[int]) -> None:
     offload.hooks.unpack_hook = counted
 
 
-def raise_signal_at(trainer: Any, step: int) -> None:
-    """This rank alone is told to leave, while it takes that step."""
-    take = trainer.step
+def raise_signal_at(trainer: Any, step: int, method: str) -> None:
+    """This rank alone is told to leave, while it takes that step: when it begins that method."""
+    take = getattr(trainer, method)
 
-    def told() -> Any:
+    def told(*words: Any) -> Any:
         if trainer.progress["step"] + 1 == step:
             os.kill(os.getpid(), signal.SIGUSR1)
-        return take()
+        return take(*words)
 
     train.listen(trainer)
-    trainer.step = told
+    setattr(trainer, method, told)
 
 
 def die_in_save(number: int) -> None:
