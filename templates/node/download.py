@@ -22,6 +22,7 @@ from needs import Failed, short
 
 TRIES, PAUSE, TIMEOUT = 8, 2, 60  # of one connection; seconds
 CHUNK = 1 << 20
+NO_SPACE = (28, 122)  # ENOSPC, EDQUOT
 
 
 def fetch_file(need, tell):
@@ -123,6 +124,10 @@ def transfer(url, part, words, tell, *, room=1, headers=None):
                 discard(part)
                 continue
             raise refusal(url, error) from error
+        except OSError as error:
+            if error.errno in NO_SPACE:  # what running jobs write, their checkpoints first, needs the room more
+                discard(part)
+            raise
 
 
 def pulling(address, part, words, tell, *, room, headers):
@@ -139,7 +144,7 @@ def patiently(url, ask):
         except urllib.error.HTTPError:
             raise
         except (OSError, http.client.HTTPException) as error:  # an answer in chunks that is cut off is the second
-            if getattr(error, "errno", None) in (28, 122):  # the disk is full
+            if getattr(error, "errno", None) in NO_SPACE:
                 raise
             tries += 1
             if tries >= TRIES:

@@ -12,6 +12,7 @@ import re
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import bucket
@@ -43,9 +44,9 @@ class Teller:
         self._path, self._written, self._logged, self._words = folder / "prepare" / "now.json", 0.0, 0.0, ""
 
     def say(self, text):
-        """A line of the log."""
-        sys.stdout.write(f"{now()} {text}\n")
-        sys.stdout.flush()
+        """A line of the log; without one, where the disk that it lies on is full: what is done matters more."""
+        with suppress(OSError):
+            os.write(1, f"{now()} {text}\n".encode("utf-8", "replace"))
 
     def __call__(self, words, done=None, total=None):
         """What is done now; `done` of `total` bytes."""
@@ -82,7 +83,7 @@ def main(folder):
     except Failed as failed:
         return give_up(folder, tell, failed, began)
     except Exception as error:  # noqa: BLE001  whatever it is, held jobs must not wait for ever
-        traceback.print_exc()
+        tell.say(traceback.format_exc().rstrip())
         failed = no_space(error) or Failed("fault", f"{type(error).__name__}: {error}")
         return give_up(folder, tell, failed, began)
     note(folder, {"exit_code": 0, "seconds": round(time.time() - began, 1)})
@@ -178,7 +179,7 @@ def note(folder, end):
 
 def no_space(error):
     """The failure that a full disk is; None for another error."""
-    full = isinstance(error, OSError) and error.errno in (28, 122)  # ENOSPC, EDQUOT
+    full = isinstance(error, OSError) and error.errno in download.NO_SPACE
     return Failed("space", f"no space is left: {error.filename or error}") if full else None
 
 

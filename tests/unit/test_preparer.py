@@ -327,6 +327,21 @@ def test_too_little_space_is_told_before_anything_is_fetched(tmp_path: Path, fil
     assert [name for name in run.left() if not name.endswith(".json")] == []
 
 
+def test_a_disk_that_fills_up_on_the_way_cancels_the_jobs_and_is_told(tmp_path: Path, files: Files) -> None:
+    """Its log cannot be written either: it lies on the same disk. What was fetched leaves its room to running jobs."""
+    run = Run(tmp_path, [data(tmp_path, f"{files.url}/bucket/shards.tar")])
+    (tmp_path / "trnctl/data").mkdir(parents=True)
+    (tmp_path / "trnctl/data/shards.download").symlink_to("/dev/full")
+    (run.folder / "prepare.log").symlink_to("/dev/full")
+    with run.start() as process:
+        assert process.wait(60) == 1
+    assert run.asked == ["scancel 7"]
+    assert run.ended["kind"] == "space"
+    assert "no space is left" in run.ended["reason"]
+    assert run.ended["remedy"]
+    assert run.left() == []
+
+
 def test_a_network_that_is_down_is_told(tmp_path: Path) -> None:
     run = Run(tmp_path, [data(tmp_path, "http://127.0.0.1:9/shards.tar")])
     script = run.folder / "prepare/download.py"
