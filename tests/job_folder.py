@@ -23,6 +23,8 @@ from trnctl.specs.workload import WorkloadSpec
 _SRUN = """\
 import os, signal, subprocess, sys
 words = sys.argv[1:]
+with open(os.environ["SEEN"] + ".steps", "a") as steps:
+    print("all nodes" if "bash" in words else " ".join(w for w in words if w.startswith("--nodelist")), file=steps)
 if "bash" not in words:
     sys.exit(any(f"--nodelist={node}" in words for node in os.environ.get("SILENT", "").split()))
 options = [words.pop(0) for _ in range(words.index("bash"))]

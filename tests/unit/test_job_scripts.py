@@ -162,6 +162,20 @@ def test_a_node_that_is_silent_before_slurm_has_noticed_is_lost_too(job: JobFold
     assert (job.mount / "seen.json.requeued").read_text() == "requeue 7\n"
 
 
+def test_a_job_that_starts_again_passes_the_numbers_of_its_earlier_steps(job: JobFolder) -> None:
+    """slurmctld keeps a signal for step 7.0 on a lost node, and gives it to step 7.0 on the node that replaces it."""
+    steps = job.mount / "seen.json.steps"
+    job.run("train", STAND_IN="sys.exit(9)", SILENT="n-2", LOST="n-2\n", UNNOTICED="2")
+    earlier = steps.read_text().splitlines()
+    assert (earlier[0], set(earlier[1:])) == ("all nodes", {"--nodelist=n-2"})
+    steps.unlink()
+    assert job.run("train", SLURM_RESTART_COUNT="1")[0] == 0
+    assert steps.read_text().splitlines() == ["--nodelist=n-1"] * len(earlier) + ["all nodes"]
+    steps.unlink()
+    assert job.run("train", SLURM_JOB_ID="8")[0] == 0
+    assert steps.read_text().splitlines() == ["all nodes"], "the steps of another job have numbers of their own"
+
+
 def test_slurm_is_given_only_so_long_to_notice(job: JobFolder) -> None:
     code, said = job.run("train", STAND_IN="sys.exit(9)", SILENT="n-2", SLURMD_TIMEOUT="0")
     assert (code, SILENCE in said, (job.mount / "seen.json.requeued").exists()) == (9, True, False)
