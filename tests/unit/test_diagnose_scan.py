@@ -188,6 +188,19 @@ def test_a_log_record_is_read_as_the_line_that_it_carries(record: dict[str, obje
     assert finding.node == "trn1-dy-t32-1"
 
 
+def test_an_event_of_pcluster_is_read_with_its_details() -> None:
+    event = {
+        "datetime": "2026-10-01T09:12:01.123+00:00",
+        "level": "ERROR",
+        "event-type": "custom-action-error",
+        "message": "Failed to execute OnNodeStart script 1 s3://demo/a.sh, return code: 1.",
+        "detail": {"action": "OnNodeStart", "error": {"stderr": "E: Unable to locate package aws-neuronx-tool"}},
+    }
+    (finding,) = diagnosed("\n".join(json.dumps(one) for one in (event, event))).findings
+    assert finding.code == "package-index-failed"
+    assert "OnNodeStart" not in finding.evidence
+
+
 @pytest.mark.parametrize(
     "prefix",
     [

@@ -123,7 +123,10 @@ def _record(value: Mapping[str, object]) -> list[str] | None:
         return None
     host, daemon, process = (str(value.get(name, "")) for name in ("_HOSTNAME", "SYSLOG_IDENTIFIER", "_PID"))
     writer = f"{host} {daemon}[{process}]: " if host and daemon else ""
-    return [writer + line for line in message.splitlines() or [""]]
+    said = message.splitlines() or [""]
+    if "event-type" in value:  # an event of pcluster's own, whose details hold what the command wrote
+        said += [line for _, line in _walk(value.get("detail"), "")]
+    return [writer + line for line in said]
 
 
 def _is_row(value: list[object]) -> bool:
