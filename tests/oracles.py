@@ -29,10 +29,23 @@ def load_in_pcluster(name: str, text: str) -> Any:
     for secret in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
         os.environ.pop(secret, None)
     try:
-        return ClusterSchema(name).load(yaml.safe_load(text))
+        return ClusterSchema(name).load(yaml.load(text, Loader=_loader()))  # noqa: S506  # a SafeLoader's child
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def _loader() -> type[yaml.SafeLoader]:
+    """The way in which `pcluster` reads YAML, which knows neither keys that stand twice nor merges; on a loader of its
+    own, as its own function changes PyYAML's for the whole process."""
+    from pcluster.utils import yaml_no_duplicates_constructor
+    from yaml.resolver import BaseResolver
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_constructor(BaseResolver.DEFAULT_MAPPING_TAG, yaml_no_duplicates_constructor)
+    return Loader
 
 
 def load_image_in_pcluster(text: str) -> Any:

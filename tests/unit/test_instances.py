@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trnctl.specs.instances import INSTANCES, InstanceFacts, instance
+from trnctl.specs.instances import INSTANCES, InstanceFacts, architecture, instance, vcpus
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +52,19 @@ def test_a_price_that_is_not_from_the_dated_list_or_is_missing_says_so() -> None
 
 def test_an_unknown_type_is_none() -> None:
     assert instance("trn9.huge") is None
+
+
+def test_what_a_name_tells_is_true_of_every_type_of_ec2(ec2: dict[str, Any]) -> None:
+    told = 0
+    for name, theirs in ec2.items():
+        if architecture(name):
+            assert architecture(name) in theirs["ProcessorInfo"]["SupportedArchitectures"], name
+        if (count := vcpus(name)) is not None:
+            assert count == theirs["VCpuInfo"]["DefaultVCpus"], name
+            told += 1
+    assert told > 800
+
+
+@pytest.mark.parametrize("name", ["", "c5", "C5.xlarge", "${TYPE}", "trn1-32xlarge"])
+def test_what_is_no_name_of_a_type_tells_nothing(name: str) -> None:
+    assert (architecture(name), vcpus(name)) == ("", None)

@@ -80,6 +80,9 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("subnet-0aa11bb22cc33dd41", "subnet-<PUBLIC SUBNET ID>", "placeholder"),
     ("subnet-0aa11bb22cc33dd41", "'${SUBNET}'", "placeholder"),
     ("subnet-0aa11bb22cc33dd41", "subnet-41", "subnet-id"),
+    ("SubnetId: subnet-0aa11bb22cc33dd41", "SubnetId: {HEAD_SUBNET}", "placeholder"),
+    (f"{TYPE}, ", f"{TYPE}, CapacityReservationTarget: {{CapacityReservationId: '<cr-x>'}}, ", "placeholder placement-group-with-reservation"),
+    ("Name: fsx\n", "Name: fsx-${project}\n", "placeholder"),
     ("SubnetId: subnet-0aa11bb22cc33dd41", "SubnetIds: [subnet-0aa11bb22cc33dd41]", "unknown-key missing-key"),
     ("203.0.113.0/24", "203.0.113.0", "cidr"),
     ("MaxCount: 4, Efa", "MaxCount: 4, MaxCount: 8, Efa", "duplicate-key"),
@@ -112,6 +115,9 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("203.0.113.0/24", "0.0.0.0/0", "ssh-from-anywhere"),
     ("  Ssh: {KeyName: demo-ed25519, AllowedIps: 203.0.113.0/24}\n", "", "no-key"),
     (HEAD, "  InstanceType: t3.micro\n", "head-node-small"),
+    (HEAD, "  InstanceType: t3.nano\n", "head-node-small head-node-memory"),
+    (HEAD, "  InstanceType: m7g.xlarge\n", "architecture-mixed"),
+    (HEAD, "  InstanceType: mac2.metal\n", ""),
     (HEAD, "  InstanceType: c5 4xlarge\n", "instance-type-form"),
     (HEAD, f"{HEAD}  SharedStorageEfsSettings: {{Encrypted: true}}\n", "head-node-efs"),
     (HEAD, f"{HEAD}  Dcv: {{Enabled: true}}\n", "dcv-from-anywhere"),
@@ -125,6 +131,11 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     (END, f"{END}DirectoryService: {{DomainName: 'a b', DomainAddr: 'ldaps://x', PasswordSecretArn: '{ARN}', DomainReadOnlyUser: u}}\n", "domain-name"),
     (END, f"{END}DirectoryService: {{DomainName: a, DomainAddr: 'ldap://x', PasswordSecretArn: '{ARN}', DomainReadOnlyUser: u}}\n", "ldap-unencrypted"),
     (END, f"{END}DirectoryService: {{DomainName: a, DomainAddr: 'ldaps://x', PasswordSecretArn: '{ARN}', DomainReadOnlyUser: u, LdapTlsReqCert: never, AdditionalSssdConfigs: {{id_provider: ad}}}}\n", "ldap-certificate sssd-reserved"),
+    (END, f"{END}DirectoryService: {{DomainName: a, DomainAddr: 'ldaps://x', PasswordSecretArn: 'arn:aws:ssm:us-west-2:1:parameter/x', DomainReadOnlyUser: u}}\n", "arn"),
+    ("  Scheduler: slurm\n", "  Scheduler: slurm\n  SlurmSettings: {MungeKeySecretArn: my-key}\n", "arn"),
+    ("  Scheduler: slurm\n", "  Scheduler: slurm\n  SlurmSettings: {MungeKeySecretArn: '<munge key>'}\n", "placeholder"),
+    ("  Scheduler: slurm\n", "  Scheduler: slurm\n  SlurmSettings: {CustomSlurmSettingsIncludeFile: /etc/slurm.conf}\n", "url"),
+    (END, f"{END}DevSettings: {{ClusterTemplate: 'file:///x', NodePackage: 's3://a/b', Cookbook: {{ChefCookbook: 'https://a/b'}}}}\n", "url"),
     # ----------------------------------------------------------------------------------- queues and capacity
     ("Name: trn1\n", "Name: Trn1\n", "queue-name"),
     ("Name: trn1\n", f"Name: {'q' * 26}\n", "queue-name"),
@@ -134,6 +145,11 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     (f"{TYPE}, ", "", "instance-type-missing"),
     (f"{TYPE}, ", f"{TYPE}, Instances: [{{InstanceType: trn1.32xlarge}}], ", "instance-type-or-instances"),
     ("{InstanceType: m5.large}", "{InstanceType: c5.large}", "duplicate-instance-type"),
+    ("{InstanceType: m5.large}", "{InstanceType: m5.xlarge}", "instances-differ"),
+    ("{InstanceType: m5.large}", "{InstanceType: m5.metal}", ""),
+    ("{InstanceType: m5.large}", "{InstanceType: m6g.large}", "architecture-mixed"),
+    ("{Name: any, Instances", "{Name: any, DisableSimultaneousMultithreading: true, Instances", ""),
+    ("  - Name: cpu\n", "  - Name: cpu\n    CapacityType: CAPACITY_BLOCK\n", "capacity-block-type capacity-block-counts capacity-without-id"),
     (QUEUE, "    CapacityType: CAPACITY_BLOCK\n", "capacity-block-counts capacity-without-id placement-group-with-reservation"),
     (f"{TYPE}, ", f"{TYPE}, CapacityReservationTarget: {{CapacityReservationId: cr-1}}, ", "cr-id placement-group-with-reservation"),
     (f"{TYPE}, ", f"{TYPE}, CapacityReservationTarget: {{}}, ", "reservation-target"),
@@ -147,6 +163,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("MinCount: 0,", "MinCount: 1, DynamicNodePriority: 1, StaticNodePriority: 5,", "node-priorities"),
     ("    JobExclusiveAllocation: true\n", "", "jobs-share-nodes"),
     ("RootVolume: {Size: 512}", "RootVolume: {Size: 45}", "root-volume-small"),
+    ("RootVolume: {Size: 512}", "RootVolume: {Size: 512, VolumeType: gp9}", "unknown-value"),
     (QUEUE, "    CustomSlurmSettings: {OverSubscribe: 'NO'}\n", "slurm-setting-denied"),
     (f"{TYPE}, ", f"{TYPE}, CustomSlurmSettings: {{Gres: 'neuron:32'}}, ", "slurm-setting-denied"),
     ("  Scheduler: slurm\n", "  Scheduler: slurm\n  SlurmSettings: {CustomSlurmSettings: [{GresTypes: neuron}]}\n", "slurm-setting-denied"),
@@ -169,6 +186,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     (HEAD, f"{HEAD}  Iam: {{S3Access: [{{BucketName: 'demo-*', KeyName: 'a/*'}}]}}\n  CustomActions: {ACTION}}}}}\n", "s3-access-missing"),
     (HEAD, f"{HEAD}  Iam: {{S3Access: [{{BucketName: 'demo-*'}}]}}\n  CustomActions: {ACTION}}}}}\n", ""),
     (HEAD, f"{HEAD}  CustomActions: {{OnNodeStart: {{Script: /home/me/a.sh}}}}\n", "script-url"),
+    (HEAD, f"{HEAD}  CustomActions: {{OnNodeStart: {{Script: 'https://x.tgz'}}}}\n", "script-url"),
     (HEAD, f"{HEAD}  CustomActions: {{OnNodeStart: {{Script: 'https://x/y', Args: neuron}}}}\n", "wrong-type"),
     (HEAD, f"{HEAD}  CustomActions: {{OnNodeStart: {{Script: 'https://x/y', Sequence: [{{Script: 'https://x/y'}}]}}}}\n", "script-and-sequence"),
     (HEAD, f"{HEAD}  CustomActions: {{OnNodeStart: {{Args: [a], Sequence: [{{Script: 'https://x/y'}}]}}}}\n", "ignored-key"),
@@ -186,7 +204,9 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     (FSX, "StorageCapacity: 6000, DeploymentType: PERSISTENT_2, PerUnitStorageThroughput: 12, StorageType: HDD", "fsx-capacity fsx-disk-type"),
     (FSX, f"{FSX}, DriveCacheType: READ", "fsx-disk-type"),
     (FSX, f"{FSX}, ExportPath: 's3://a/b'", "fsx-links"),
-    (FSX, f"{FSX}, ImportPath: /data", "s3-uri"),
+    (FSX, f"{FSX}, ImportPath: /data", "s3-uri fsx-links"),
+    (FSX, f"{FSX}, ImportPath: 's3://a'", "fsx-links"),
+    (FSX, f"{FSX}, ImportPath: 's3://${{BUCKET}}'", "placeholder"),
     (FSX, f"{FSX}, CopyTagsToBackups: true", "fsx-backups"),
     (FSX, f"{FSX}, DataCompressionType: ZSTD", "unknown-value"),
     (FSX, "FileSystemId: fs-0aa11bb22cc33dd61", "storage-exists"),
@@ -202,6 +222,8 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     (END, f"{END}- {{Name: more, MountDir: /fsx/data, StorageType: Ebs}}\n", "mount-overlap"),
     (END, f"{END}- {{Name: fsx, MountDir: /more, StorageType: Ebs}}\n", "duplicate-name"),
     (END, f"{END}{STORE}Ebs, EbsSettings: {{Size: 100, VolumeType: st1}}}}\n", "ebs-size"),
+    (END, f"{END}{STORE}Ebs, EbsSettings: {{VolumeType: st1}}}}\n", "ebs-size"),
+    (END, f"{END}{STORE}Ebs, EbsSettings: {{VolumeType: io1, Iops: 2000}}}}\n", "ebs-iops"),
     (END, f"{END}{STORE}Ebs, EbsSettings: {{Size: 100, Throughput: 900}}}}\n", "ebs-throughput"),
     (END, f"{END}{STORE}Ebs, EbsSettings: {{Size: 100, Encrypted: false, KmsKeyId: k}}}}\n", "kms-without-encryption"),
     (END, f"{END}{STORE}Efs, EfsSettings: {{ThroughputMode: provisioned, DeletionPolicy: Retain}}}}\n", "efs-throughput"),
@@ -347,3 +369,48 @@ def test_a_text_that_is_no_configuration(text: str, code: str, line: int | None)
 def test_braces_in_quotes_are_an_argument_like_any_other() -> None:
     action = "CustomActions: {OnNodeStart: {Script: 'https://x/y', Args: ['{{ x }}', '<y>', '${HOME}']}}"
     assert found(changed(HEAD, f"{HEAD}  {action}\n")) == []
+
+
+# ------------------------------------------------------------------------------------ what only words can tell
+
+
+def test_a_server_without_a_script_is_a_warning_and_a_path_of_this_machine_an_error() -> None:
+    for address, level in (("https://x.tgz", "warning"), ("file:///x.sh", "error")):
+        [finding] = found(changed(HEAD, f"{HEAD}  CustomActions: {{OnNodeStart: {{Script: '{address}'}}}}\n"))
+        assert (finding.code, finding.level) == ("script-url", level)
+
+
+def test_features_could_not_be_set_before_3_15() -> None:
+    text = changed(f"{TYPE}, ", f"{TYPE}, CustomSlurmSettings: {{Features: fast}}, ")
+    refused = {
+        version: {one.code for one in found(text, version) if one.level == "error"} for version in ("3.14.0", "3.16.1")
+    }
+    assert refused == {"3.14.0": {"slurm-setting-denied"}, "3.16.1": set()}
+
+
+def test_a_password_may_be_a_parameter_where_there_is_nothing_else() -> None:
+    users = "DirectoryService: {DomainName: a, DomainAddr: 'ldaps://x', DomainReadOnlyUser: u, PasswordSecretArn: 'arn:aws-iso-b:ssm:us-isob-east-1:1:parameter/x'}\n"
+    text = changed(END, f"{END}{users}").replace("us-west-2\n", "us-isob-east-1\n", 1)
+    assert "arn" not in {finding.code for finding in found(text)}
+
+
+def test_the_size_that_a_volume_gets_unasked_is_named() -> None:
+    [finding] = found(changed(END, f"{END}{STORE}Ebs, EbsSettings: {{VolumeType: sc1}}}}\n"))
+    assert "35 GiB" in finding.message
+    assert "500" in finding.remedy
+
+
+def test_a_merge_key_stands_at_its_own_line() -> None:
+    text = changed("  - Name: cpu\n", "  - &cpu\n    Name: cpu\n").replace(
+        "SharedStorage:", "  - <<: *cpu\n    Name: more\nSharedStorage:"
+    )
+    [finding] = found(text)
+    assert (finding.code, finding.path) == ("merge-key", "Scheduling.SlurmQueues[2]")
+    assert text.splitlines()[(finding.line or 0) - 1].strip() == "- <<: *cpu"
+    assert "merge-key" not in {one.code for one in found(text, "3.4.0")}
+
+
+def test_a_section_that_stands_twice_is_judged_whole() -> None:
+    placement = "      PlacementGroup: {Enabled: true}\n"
+    text = changed(placement, "").replace("    Networking:\n", f"    Networking:\n{placement}    Networking:\n", 1)
+    assert [finding.code for finding in found(text)] == ["duplicate-key"]

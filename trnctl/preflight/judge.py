@@ -8,25 +8,37 @@ from dataclasses import dataclass
 
 from trnctl.errors import UsageError
 from trnctl.findings import Finding
-from trnctl.preflight import rules_actions, rules_cluster, rules_fabric, rules_queues, rules_storage
+from trnctl.preflight import (
+    rules_actions,
+    rules_cluster,
+    rules_fabric,
+    rules_queues,
+    rules_references,
+    rules_storage,
+    rules_types,
+    rules_volumes,
+)
 from trnctl.preflight.config import Config
-from trnctl.preflight.foreign import of_another_kind, of_version_2
+from trnctl.preflight.foreign import of_another_kind, of_version_2, template_of, within_another_text
 from trnctl.preflight.place import Place
 from trnctl.preflight.reading import SchemaCheck
 from trnctl.preflight.report import Report
 from trnctl.preflight.schema import version_of
+from trnctl.preflight.unfilled import settled
 from trnctl.specs.nodes import Entries, Node, parse
 
 Rule = Callable[[Config, Report], None]
 RULES: tuple[Rule, ...] = (
     *rules_cluster.RULES,
     *rules_queues.RULES,
+    *rules_types.RULES,
     *rules_fabric.RULES,
     *rules_storage.RULES,
+    *rules_volumes.RULES,
     *rules_actions.RULES,
+    *rules_references.RULES,
 )
 DEFAULT_VERSION = "3.16.1"
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,7 @@ def judge(text: str, file: str, *, version: str = DEFAULT_VERSION, cluster: str 
     SchemaCheck(report, wanted).run(root)
     for rule in RULES:
         rule(config, report)
-    return Verdict(tuple(_once(report.findings)), len(RULES) + 1, config)
+    return Verdict(tuple(_once(settled(report.findings))), len(RULES) + 1, config)
 
 
 def _root(text: str, file: str) -> tuple[Place | None, list[Finding]]:
@@ -64,10 +76,10 @@ def _root(text: str, file: str) -> tuple[Place | None, list[Finding]]:
     try:
         node, findings = parse(text, file)
     except UsageError as error:
-        old = of_version_2(text, file)
-        return None, [old] if old else _template(text, file) or list(error.findings)
-    if any(finding.code == "key-not-text" for finding in findings) and (template := _template(text, file)):
-        return None, template
+        other = of_version_2(text, file) or template_of(text, file) or within_another_text(text, file)
+        return None, [other] if other else list(error.findings)
+    if any(finding.code == "key-not-text" for finding in findings) and (template := template_of(text, file)):
+        return None, [template]
     if isinstance(node, Entries):
         return Place("", node.line, node.column, node), findings
     return None, [_no_mapping(node, file)]
@@ -78,18 +90,6 @@ def _no_mapping(node: Node | None, file: str) -> Finding:
         return Finding("file-empty", "error", "The file is empty", "Write a ParallelCluster configuration.", file=file)
     remedy = "Begin it with a key, as in `Image:`."
     return Finding("wrong-type", "error", "The file has no keys with values", remedy, file=file, line=node.line)
-
-
-def _template(text: str, file: str) -> list[Finding]:
-    """The finding on a text that is a template; [] when it is none."""
-    found = _TEMPLATE.search(text)
-    if found is None:
-        return []
-    line = text.count("\n", 0, found.start()) + 1
-    column = found.start() - (text.rfind("\n", 0, found.start()) + 1) + 1
-    message = f"{found[0]} is the mark of a template, not YAML"
-    remedy = "Render the template, and validate what comes out."
-    return [Finding("template-not-rendered", "error", message, remedy, file=file, line=line, column=column)]
 
 
 def _once(findings: list[Finding]) -> list[Finding]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from trnctl.findings import Level
 from trnctl.preflight.belongs import judge_key
 from trnctl.preflight.forms import FORMS
 from trnctl.preflight.place import Place
 from trnctl.preflight.report import Report
 from trnctl.preflight.schema import Key, Version
 from trnctl.preflight.sections import ROOT, keys_of
-from trnctl.specs.nodes import Scalar
+from trnctl.preflight.unfilled import braced, stands_for, unfilled
+from trnctl.specs.nodes import Entries, Scalar
 from trnctl.specs.values import shown, what
 
-# `<subnet id>`, `${SUBNET}`, `subnet-xxx`, `sg-0****`: what a template or a report leaves for its reader to fill in.
-_PLACEHOLDER = re.compile(
-    r"<[^<>]*>|\$\{[^}]*\}|\{\{.*\}\}|^\$[A-Z_]\w*$|^%\w+%$|^[a-z]+-[0-9a-f]*[x*.…]{3,}[0-9a-f]*$|\bx+(?:\.x+){3}\b|\*{4,}"
-    r"|\b(?:REPLACE|PLACE_?HOLDER|CHANGE_?ME|REDACTED|YOUR[_ -])",
-    re.IGNORECASE,
-)
+# Since then it reads YAML by a constructor of its own, which looks for keys that stand twice and stumbles over merges.
+_NO_MERGES_SINCE: Version = (3, 5)
 _WANTED = {
     "text": "text", "integer": "a whole number", "number": "a number", "flag": "true or false",
     "texts": "a list of texts", "table": "keys with values", "tables": "a list of keys with values",
@@ -40,6 +39,9 @@ class SchemaCheck:
 
     def _section(self, place: Place, section: str, names: tuple[str, ...]) -> None:
         known = keys_of(section, self._version)
+        if isinstance(place.node, Entries) and place.node.merge is not None and self._version >= _NO_MERGES_SINCE:
+            there = replace(place, line=place.node.merge[0], column=place.node.merge[1])
+            self._report.say("merge-key", there, "ParallelCluster does not read `<<`")
         for name in place.keys():  # noqa: SIM118  # a Place is no mapping
             here = place.at(name)
             if name not in known:
@@ -148,10 +150,8 @@ class SchemaCheck:
         form = FORMS.get(key.form)
         fits = (not key.choices or text in key.choices) and (form is None or form.holds(text))
         free = place.path.endswith("]") and fits  # an argument of a script may be anything
-        if _PLACEHOLDER.search(text) and not free:
-            self._report.say(
-                "placeholder", place, f"{shown(text)} is still to be filled in", level="warning" if fits else "error"
-            )
+        if not free and (unfilled(text) or (form is not None and not fits and stands_for(form.code, text))):
+            self._unfilled(place, text, level="warning" if fits else "error")
         elif key.choices and text not in key.choices:
             self._choice(place, key, text)
         elif form is not None and not fits:
@@ -197,12 +197,16 @@ class SchemaCheck:
     def _wrong_type(self, place: Place, key: Key) -> None:
         node = place.node
         assert node is not None  # noqa: S101  # only what stands there has a type
-        if isinstance(node, Scalar) and _PLACEHOLDER.search(node.text):
-            self._report.say("placeholder", place, f"{shown(node.text)} is still to be filled in")
+        written = node.text if isinstance(node, Scalar) else braced(node)
+        if key.kind != "table" and (unfilled(written) if isinstance(node, Scalar) else written):
+            self._unfilled(place, written)
             return
         code = "not-text" if key.kind == "text" and isinstance(node, Scalar) else "wrong-type"
         words = f"Here stands {what(node)}, but {_WANTED[key.kind]} is wanted"
         self._report.say(code, place, words, _mend(place, key))
+
+    def _unfilled(self, place: Place, text: str, *, level: Level = "error") -> None:
+        self._report.say("placeholder", place, f"{shown(text)} is still to be filled in", level=level)
 
 
 def _mend(place: Place, key: Key) -> str:

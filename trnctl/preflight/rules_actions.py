@@ -10,6 +10,7 @@ from trnctl.preflight.config import Config
 from trnctl.preflight.place import Place
 from trnctl.preflight.report import Report
 from trnctl.preflight.rules_cluster import node_sections
+from trnctl.preflight.unfilled import unfilled
 from trnctl.specs.values import shown
 
 _S3 = re.compile(r"s3://([^/]+)/(.+)")
@@ -34,9 +35,12 @@ def addresses(config: Config, report: Report) -> None:
     for _, node in node_sections(config):
         for place in scripts(node):
             address = place.text()
-            fits = _S3.fullmatch(address) or re.fullmatch(r"https://[^\s/]+/\S*", address)
-            if address and not fits and not re.search(r"[<{$]", address):
+            fits = _S3.fullmatch(address) or re.fullmatch(r"https://[^\s/]+(/\S*)?", address)
+            if address and not fits and not unfilled(address):
                 report.say("script-url", place, f"{shown(address)} cannot be fetched by a node")
+            elif re.fullmatch(r"https://[^\s/]+/?", address):
+                words = f"{shown(address)} is a server's address and names no script"
+                report.say("script-url", place, words, level="warning")
 
 
 def access(config: Config, report: Report) -> None:

@@ -9,12 +9,14 @@ from trnctl.preflight.config import Config
 from trnctl.preflight.known_issues import issues
 from trnctl.preflight.place import Place
 from trnctl.preflight.report import Report
+from trnctl.preflight.unfilled import unfilled
 from trnctl.specs import known
 from trnctl.specs.instances import instance
 from trnctl.specs.pcluster_faults import way_out
 from trnctl.specs.values import shown
 
 _MOST_TAGS = 40
+_BURSTABLE_GIB = {"nano": 0.5, "micro": 1, "small": 2, "medium": 4, "large": 8, "xlarge": 16, "2xlarge": 32}
 _ANYWHERE = "0.0.0.0/0"
 _LDAP_DN = re.compile(r"(DC|dc)=[\w-]+(,(DC|dc)=[\w-]+)*")
 _DOMAIN = re.compile(r"[\w-]+(\.[\w-]+)*")
@@ -24,7 +26,7 @@ _NO_TLS = "ldap_auth_disable_tls_never_use_in_production"
 def region(config: Config, report: Report) -> None:
     """The region exists, and ParallelCluster works there."""
     place, name = config.root.at("Region"), config.region
-    if not name or re.search(r"[<{$]", name):
+    if not name or unfilled(name):
         return
     if name not in known.REGIONS and not name.startswith("us-iso"):
         report.say("region-unknown", place, f"trnctl knows no region {shown(name)}")
@@ -66,13 +68,12 @@ def cluster_name(config: Config, report: Report) -> None:
 def head_node_memory(config: Config, report: Report) -> None:
     """The head node has memory for the daemons that look after all nodes: 0.6 GiB and 1 GiB for 25 nodes, up to 16."""
     place = config.head.at("InstanceType")
-    facts = instance(place.text())
+    facts, burstable = instance(place.text()), re.fullmatch(r"t(?:2|3|3a|4g)\.(\w+)", place.text())
+    has = facts.host_gib if facts else _BURSTABLE_GIB.get(burstable[1]) if burstable else None
     wanted = min(config.nodes / 25 + 0.6, 16)
-    if facts is not None and facts.host_gib < wanted and config.version >= (3, 13):
+    if has is not None and has < wanted and config.version >= (3, 13):
         report.say(
-            "head-node-memory",
-            place,
-            f"{facts.type} has {facts.host_gib} GiB, and {config.nodes} nodes need {wanted:.1f}",
+            "head-node-memory", place, f"{place.text()} has {has} GiB, and {config.nodes} nodes need {wanted:.1f}"
         )
     if re.search(r"\.(micro|nano)$", place.text()):
         report.say("head-node-small", place, f"{place.text()} has less memory than the system needs")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from trnctl.preflight.config import Config, Queue
 from trnctl.preflight.place import Place
@@ -15,6 +15,7 @@ _NAME = re.compile(r"(?!default$)[a-z][a-z0-9-]{0,24}")
 _MOST = 50  # queues, compute resources in a queue, and in the cluster (ParallelCluster 3.6 and newer)
 _MOST_QUEUES_BEFORE, _MOST_RESOURCES_BEFORE = 10, 5  # queues, and compute resources in a queue
 _MOST_POOLS = 10
+_FEATURES_ALLOWED_SINCE = (3, 15)
 _SLURM_RESOURCE_DENIED = {"cpus", "gres", "nodeaddr", "nodehostname", "nodename", "state", "weight"}
 _SLURM_ACCOUNTING_DENIED = {
     "accountingstoragetype", "accountingstoragehost", "accountingstorageport", "accountingstorageuser",
@@ -177,10 +178,11 @@ def slurm_settings(config: Config, report: Report) -> None:
                     item.at(key),
                     f"{shown(item.at(key).text())} looks like one of ParallelCluster's nodes",
                 )
+    of_resources = _SLURM_RESOURCE_DENIED | (set() if config.version >= _FEATURES_ALLOWED_SINCE else {"features"})
     for queue in config.queues:
         _denied(queue.place.at("CustomSlurmSettings"), rules.SLURM_QUEUE_DENIED, report)
         for resource in queue.resources:
-            _denied(resource.place.at("CustomSlurmSettings"), _SLURM_RESOURCE_DENIED, report)
+            _denied(resource.place.at("CustomSlurmSettings"), of_resources, report)
     include = config.settings.at("CustomSlurmSettingsIncludeFile")
     if include and config.settings.at("CustomSlurmSettings"):
         report.say("slurm-settings-twice", include, "CustomSlurmSettings and an include file stand together")
@@ -243,21 +245,7 @@ def priorities(config: Config, report: Report) -> None:
             )
 
 
-def instance_types(config: Config, report: Report) -> None:
-    """Instance types look like instance types."""
-    found: Iterable[Place] = [
-        config.head.at("InstanceType"),
-        *(pool.at("InstanceType") for pool in config.pools),
-        *(resource.type_place for resource in config.resources()),
-    ]
-    for place in found:
-        for one in [place, *(item.at("InstanceType") for item in place.sections())]:
-            name = one.text()
-            if name and not re.fullmatch(r"[a-z0-9-]+\.[a-z0-9-]+", name) and not re.search(r"[<{$]", name):
-                report.say("instance-type-form", one, f"{shown(name)} is not an instance type")
-
-
 RULES: tuple[Callable[[Config, Report], None], ...] = (
-    names, duplicate_names, numbers_of_things, queue_contents, instance_types, counts, capacity, reservation_targets,
+    names, duplicate_names, numbers_of_things, queue_contents, counts, capacity, reservation_targets,
     subnets, slurm_settings, exclusive_jobs, memory, priorities,
 )  # fmt: skip

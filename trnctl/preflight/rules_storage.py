@@ -1,4 +1,4 @@
-"""Rules on shared storage and volumes: what goes together, sizes and speeds, mount directories, what is deleted."""
+"""Rules on shared storage: what goes together, sizes and speeds, mount directories, what is deleted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from trnctl.preflight.config import SETTINGS, Config, Storage
 from trnctl.preflight.place import Place
 from trnctl.preflight.report import Report
+from trnctl.preflight.unfilled import unfilled
 from trnctl.specs import rules
 from trnctl.specs.values import shown
 
@@ -18,7 +19,6 @@ _NOT_FROM_BACKUP = (
     "ImportedFileChunkSize", "KmsKeyId",
 )  # fmt: skip
 _HDD_STEPS = {12: 6000, 40: 1800}
-_IOPS = {"io1": (100, 64000, 50), "io2": (100, 256000, 1000), "gp3": (3000, 16000, 500)}  # least, most, per GiB
 _RESERVED = {
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/media", "/mnt", "/opt", "/opt/intel", "/opt/parallelcluster",
     "/opt/parallelcluster/shared", "/opt/parallelcluster/shared_login_nodes", "/opt/slurm", "/proc", "/root", "/run",
@@ -213,6 +213,9 @@ def fsx_links(config: Config, report: Report) -> None:
         for key in ("ImportPath", "ExportPath"):
             if links and settings.at(key):
                 report.say("fsx-links", settings.at(key), f"{key} and DataRepositoryAssociations stand together")
+        if imports and settings.at("DeploymentType").text() == "PERSISTENT_2":
+            words = "FSx links PERSISTENT_2 to S3 by associations, and has refused ImportPath"
+            report.say("fsx-links", imports, words, "Write DataRepositoryAssociations instead.", level="warning")
         for key in ("ExportPath", "ImportedFileChunkSize", "AutoImportPolicy"):
             if settings.at(key) and not imports:
                 report.say("fsx-links", settings.at(key), f"{key} needs ImportPath", "Add `ImportPath: s3://…`.")
@@ -224,7 +227,7 @@ def s3_places(config: Config, report: Report) -> None:
         links = storage.settings.at("DataRepositoryAssociations").sections()
         places = [storage.settings.at("ImportPath"), storage.settings.at("ExportPath")]
         for place in (*places, *(link.at("DataRepositoryPath") for link in links)):
-            if place.text() and not place.text().startswith("s3://") and not re.search(r"[<{$]", place.text()):
+            if place.text() and not place.text().startswith("s3://") and not unfilled(place.text()):
                 report.say("s3-uri", place, f"{shown(place.text())} is not an S3 place")
 
 
@@ -270,57 +273,6 @@ def efs(config: Config, report: Report) -> None:
             report.say("efs-access-point", settings.at("AccessPointId"), "An access point belongs to an existing EFS")
 
 
-# --------------------------------------------------------------------------------------------------- volumes
-
-
-def volumes(config: Config, report: Report) -> None:
-    """EBS volumes, roots included, have sizes and speeds that EBS sells."""
-    for storage in config.storage:
-        if storage.kind == "Ebs" and not storage.existing:
-            _volume(storage.settings, report)
-    roots = [config.head, *(queue.place.at("ComputeSettings") for queue in config.queues)]
-    for place in roots:
-        root = place.at("LocalStorage", "RootVolume")
-        if root.is_section:
-            _volume(root, report)
-
-
-def _volume(settings: Place, report: Report) -> None:
-    kind = settings.at("VolumeType").text() or "gp3"
-    size, iops = settings.at("Size").integer(), settings.at("Iops").integer()
-    smallest, largest = rules.EBS_SIZES.get(kind, (1, 65536))
-    if size is not None and not smallest <= size <= largest:
-        report.say(
-            "ebs-size",
-            settings.at("Size"),
-            f"A {kind} volume cannot have {size} GiB",
-            f"Write {smallest} to {largest}.",
-        )
-    if iops and kind not in _IOPS:
-        report.say("ebs-iops", settings.at("Iops"), f"A {kind} volume takes no Iops", "Remove Iops, or choose gp3.")
-    elif iops:
-        least, most, ratio = _IOPS[kind]
-        if not least <= iops <= most or (size and iops > size * ratio):
-            report.say(
-                "ebs-iops",
-                settings.at("Iops"),
-                f"A {kind} volume of this size takes {least} to {most} Iops, and {ratio} per GiB at most",
-            )
-    speed = settings.at("Throughput").integer()
-    if speed and kind == "gp3" and (not 125 <= speed <= 1000 or speed > (iops or 3000) / 4):
-        report.say("ebs-throughput", settings.at("Throughput"), f"{speed} MB/s is out of range for {iops or 3000} Iops")
-
-
-def encryption(config: Config, report: Report) -> None:
-    """A key of one's own needs encryption to be on."""
-    for storage in config.storage:
-        key = storage.settings.at("KmsKeyId")
-        if storage.kind in {"Ebs", "Efs"} and key:
-            on = storage.settings.at("Encrypted").flag()
-            if on is False or (on is None and storage.kind == "Efs"):
-                report.say("kms-without-encryption", key, "A key is given, but Encrypted is not true")
-
-
 def deletion(config: Config, report: Report) -> None:
     """People know what goes with the cluster, what stays and costs, and what no second copy exists of."""
     for storage in config.storage:
@@ -340,16 +292,7 @@ def deletion(config: Config, report: Report) -> None:
             report.say("fsx-scratch-no-replication", storage.place, f"{scratch} data is lost if a file server fails")
 
 
-def shared_volumes(config: Config, report: Report) -> None:
-    """EBS is shared through the head node, whose network all nodes then wait for."""
-    for storage in config.storage:
-        if storage.kind == "Ebs" and config.nodes > 100:
-            report.say(
-                "ebs-shared-by-many", storage.place, f"{config.nodes} nodes read {storage.mount} through the head node"
-            )
-
-
 RULES: tuple[Callable[[Config, Report], None], ...] = (
     settings_fit, names, numbers, mounts, ephemeral_mounts, existing_file_systems, fsx_capacity, fsx_throughput,
-    fsx_links, s3_places, fsx_backups, fsx_place, efs, volumes, encryption, deletion, shared_volumes,
+    fsx_links, s3_places, fsx_backups, fsx_place, efs, deletion,
 )  # fmt: skip

@@ -7,6 +7,7 @@ list generated on PRICE_DATE, where one is published; `price_note` says what is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -89,6 +90,29 @@ def _general() -> list[InstanceFacts]:
 
 
 INSTANCES: Mapping[str, InstanceFacts] = {facts.type: facts for facts in (*_ACCELERATED, *_general())}
+
+
+_ARM = re.compile(r"(a1|[a-z]+\d+g[a-z]*|p6e-gb\d+)\.")  # Graviton's families, and those with Grace
+_TYPE = re.compile(r"([a-z]+\d+[a-z]*(?:-[a-z0-9]+)?)\.([a-z0-9-]+)")
+_PLAIN_SIZE = re.compile(r"(\d*)xlarge")
+# Families whose sizes do not count vCPUs as all others do.
+_UNEVEN = ("hpc", "c1.", "c4.8", "d2.8", "m2.", "u-", "u7")
+
+
+def architecture(instance_type: str) -> str:
+    """`arm64` or `x86_64`, by the type's name; '' where that does not tell, or is no name of a type."""
+    if _TYPE.fullmatch(instance_type) is None or instance_type.startswith(("mac", "u-")):
+        return ""
+    return "arm64" if _ARM.match(instance_type) else "x86_64"
+
+
+def vcpus(instance_type: str) -> int | None:
+    """How many vCPUs a type has: large 2, xlarge 4, nxlarge n times 4; None where its name does not tell."""
+    _, _, size = instance_type.partition(".")
+    found = _PLAIN_SIZE.fullmatch(size)
+    if instance_type.startswith(_UNEVEN) or _TYPE.fullmatch(instance_type) is None:
+        return None
+    return 2 if size == "large" else 4 * int(found[1] or 1) if found else None
 
 
 def instance(instance_type: str) -> InstanceFacts | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trnctl.errors import UsageError
@@ -55,12 +55,14 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """A mapping; each entry keeps the line of its key. Of duplicate keys the first is kept."""
+    """A mapping; each entry keeps the line of its key. Of duplicate keys the first is kept, or, where both hold
+    mappings, both together. `merge` is the line and column of the first merge key (`<<`), None without one."""
 
     line: int
     entries: Mapping[str, Entry]
     size: int
     column: int = 1
+    merge: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +217,11 @@ class _Tree:
         self._check_tag(raw, path)
         own: dict[str, Entry] = {}
         merged: dict[str, Entry] = {}
+        merge: tuple[int, int] | None = None
         for key_node, value_node in raw.value:
-            line = key_node.start_mark.line + 1
+            line, column = key_node.start_mark.line + 1, key_node.start_mark.column + 1
             if key_node.tag == _CORE + "merge":
+                merge = merge or (line, column)
                 self._merge(merged, value_node, path, depth)
                 continue
             key = self._key(key_node, path)
@@ -231,12 +235,13 @@ class _Tree:
                     f"The key `{key}` stands twice, here and on line {own[key].line}",
                     "Keep one of the two.",
                 )
+                second = self.node(value_node, join(path, key), depth + 1)
+                own[key] = replace(own[key], node=_together(own[key].node, second))
                 continue
-            column = key_node.start_mark.column + 1
             own[key] = Entry(line, self.node(value_node, join(path, key), depth + 1), column)
         entries = {**{key: entry for key, entry in merged.items() if key not in own}, **own}
         size = 1 + sum(entry.node.size for entry in entries.values())
-        return Entries(raw.start_mark.line + 1, entries, size, raw.start_mark.column + 1)
+        return Entries(raw.start_mark.line + 1, entries, size, raw.start_mark.column + 1, merge)
 
     def _merge(self, merged: dict[str, Entry], raw: YamlNode, path: str, depth: int) -> None:
         """`<<: *a` or `<<: [*a, *b]`: the first that has a key wins, as YAML has it."""
@@ -273,6 +278,13 @@ class _Tree:
         """What YAML makes of one value, and where it stands."""
         self._check_tag(raw, path)
         return Scalar(raw.start_mark.line + 1, raw.value, *_read(raw), size=1, column=raw.start_mark.column + 1)
+
+
+def _together(first: Node, second: Node) -> Node:
+    """What a key that stands twice is judged by: the keys of both mappings, otherwise the first value."""
+    if not isinstance(first, Entries) or not isinstance(second, Entries):
+        return first
+    return replace(first, entries={**second.entries, **first.entries}, size=first.size + second.size)
 
 
 def _read(raw: ScalarNode) -> tuple[str, str | int | float | bool | None, bool, bool]:
