@@ -176,12 +176,12 @@ def test_nothing_is_left_in_the_job_when_nobody_looks_any_more(beside: SlurmBenc
         server = SmallSshd(Path(folder), variables)
         server.start()
         try:
-            _look_and_go(beside, SshShell(LocalShell(), "127.0.0.1", server.options()))
+            assert_nothing_stays(beside, SshShell(LocalShell(), "127.0.0.1", server.options()))
         finally:
             server.stop()
 
 
-def _look_and_go(beside: SlurmBench, shell: Shell) -> None:
+def assert_nothing_stays(beside: SlurmBench, shell: Shell) -> None:
     others = beside.steps()
     pictures = AgentMonitor(shell, agent(), node_monitor()).watch(beside.runs_folder, run=beside.running, period=1)
     assert not next(pictures).jobs[0].said

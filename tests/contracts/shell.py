@@ -66,12 +66,12 @@ class ShellContract:
         lines = shell.stream(["sh", "-c", "echo $$; while sleep 0.1; do echo more; done"])
         pid = next(lines)
         lines.close()  # type: ignore[attr-defined]  # every implementation is a generator
-        for _ in range(50):
-            if shell.run(["kill", "-0", pid], timeout=20).returncode != 0:
-                return
+        lives, tries = True, 50
+        while lives and tries:
             time.sleep(0.1)
+            lives, tries = shell.run(["kill", "-0", pid], timeout=20).returncode == 0, tries - 1
         shell.run(["kill", pid], timeout=20)
-        pytest.fail("the command outlived its stream by five seconds")
+        assert not lives, "the command outlived its stream by five seconds"
 
     def test_a_program_that_is_not_there(self, shell: Shell) -> None:
         """Here it cannot be started; far away the shell there says so."""

@@ -152,7 +152,7 @@ def unchanged() -> Iterator[None]:
     assert ours == []
 
 
-def failed(outcome: tuple[int, str], step: str, *words: str) -> None:
+def assert_failed(outcome: tuple[int, str], step: str, *words: str) -> None:
     """The script ended with the step's code, said why and what to do."""
     code, output = outcome
     assert code == CODE[step], output

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.conftest import CLUSTER, COMPILER, NXD, STAND_INS, TORCH, Node, failed
+from tests.node.conftest import CLUSTER, COMPILER, NXD, STAND_INS, TORCH, Node, assert_failed
 from tests.node.stand_ins import KERNEL
 from trnctl.render.node import node_script
 from trnctl.specs.cluster import ComputeResource, Queue
@@ -148,7 +148,7 @@ def test_a_lock_that_is_never_released(node: Node, lock: str) -> None:
     began = time.monotonic()
     outcome = node.install(supply=replace(STAND_INS, lock_s=2))
     assert time.monotonic() - began < 15
-    failed(outcome, "lock", "trnctl image build")
+    assert_failed(outcome, "lock", "trnctl image build")
     if "apt/lists" not in lock:
         assert "by process" in outcome[1] or "process with pid" in outcome[1]
     node.machine.power_cut()
@@ -159,7 +159,7 @@ def test_a_lock_that_is_never_released(node: Node, lock: str) -> None:
 def test_what_hangs_ends_within_the_budget(node: Node) -> None:
     node.machine.write("/run/hold", "")
     began = time.monotonic()
-    failed(node.install(supply=replace(STAND_INS, budget_s=4)), "time")
+    assert_failed(node.install(supply=replace(STAND_INS, budget_s=4)), "time")
     assert time.monotonic() - began < 20
     node.machine.run("rm", "/run/hold")
     node.machine.power_cut()
@@ -178,17 +178,17 @@ def test_a_plain_user_is_refused(node: Node, tmp_path: Path) -> None:
         script.write_text(node_script(CLUSTER, "compute", STAND_INS))
         done = subprocess.run(["bash", str(script)], capture_output=True, text=True, timeout=20, check=False)
         outcome = (done.returncode, done.stderr)
-    failed(outcome, "start", "not root")
+    assert_failed(outcome, "start", "not root")
     assert node.versions() == {}
 
 
 def test_another_system_than_the_file_says(node: Node) -> None:
     node.machine.write("/etc/os-release", "ID=ubuntu\nVERSION_CODENAME=jammy\n")
-    failed(node.install(), "start", "ubuntu jammy")
+    assert_failed(node.install(), "start", "ubuntu jammy")
 
 
 def test_a_repository_that_has_nothing_for_the_release(node: Node) -> None:
-    failed(
+    assert_failed(
         node.install(supply=replace(STAND_INS, apt_repository="file:/stand-ins/focal")),
         "repository", "has nothing for Ubuntu's noble",
     )  # fmt: skip
@@ -197,7 +197,7 @@ def test_a_repository_that_has_nothing_for_the_release(node: Node) -> None:
 
 
 def test_a_repository_that_cannot_be_reached(node: Node) -> None:
-    failed(
+    assert_failed(
         node.install(supply=replace(STAND_INS, apt_key="file:///stand-ins/none.asc")),
         "repository", "its key could not be fetched",
     )  # fmt: skip
@@ -206,7 +206,7 @@ def test_a_repository_that_cannot_be_reached(node: Node) -> None:
 def test_a_repository_without_the_right_signature(node: Node) -> None:
     if not node.signed:
         pytest.skip("gpg, which signs the stand-in repository, is not installed")
-    failed(node.install(supply=replace(STAND_INS, apt_repository="file:/stand-ins/unsigned")), "repository")
+    assert_failed(node.install(supply=replace(STAND_INS, apt_repository="file:/stand-ins/unsigned")), "repository")
     assert "aws-neuronx-tools" not in node.versions()
 
 
@@ -219,7 +219,7 @@ def test_somebody_elses_broken_repository_does_not_matter(node: Node) -> None:
 
 def test_no_headers_of_the_running_kernel(node: Node) -> None:
     node.machine.write("/etc/apt/sources.list", "deb [trusted=yes] file:/stand-ins/empty noble main\n")
-    failed(node.install(), "headers", f"kernel {KERNEL} runs", f"linux-headers-{KERNEL}")
+    assert_failed(node.install(), "headers", f"kernel {KERNEL} runs", f"linux-headers-{KERNEL}")
 
 
 def test_headers_of_the_image_are_enough(node: Node) -> None:
@@ -231,12 +231,12 @@ def test_headers_of_the_image_are_enough(node: Node) -> None:
 
 def test_a_driver_that_does_not_build(node: Node) -> None:
     node.machine.write("/run/build-fails", "")
-    failed(node.install(), "driver", f"no module was built for kernel {KERNEL}")
+    assert_failed(node.install(), "driver", f"no module was built for kernel {KERNEL}")
 
 
 def test_a_device_that_is_not_there(node: Node) -> None:
     node.machine.write("/run/devices", "15\n")
-    failed(node.install(), "driver", "of 16 Neuron devices 15 are there", "Replace the node")
+    assert_failed(node.install(), "driver", "of 16 Neuron devices 15 are there", "Replace the node")
 
 
 def test_the_images_older_driver_is_replaced(node: Node) -> None:
@@ -247,7 +247,7 @@ def test_the_images_older_driver_is_replaced(node: Node) -> None:
 
 
 def test_a_release_that_the_repository_does_not_have(node: Node) -> None:
-    failed(
+    assert_failed(
         node.install(spec=replace(CLUSTER, neuron_sdk="2.31.0")),
         "packages", "no aws-neuronx-tools 2.31.13.0; it has: 2.32.28.0, 2.31.15.0",
     )  # fmt: skip
@@ -281,13 +281,13 @@ def test_a_node_without_accelerators(node: Node) -> None:
 )
 def test_a_python_that_does_not_do(node: Node, stand_in: str, words: str) -> None:
     node.machine.write("/usr/local/sbin/python3", f"#!/bin/sh\n{stand_in}\n", "755")
-    failed(node.install("head", only=("environment",)), "environment", words)
+    assert_failed(node.install("head", only=("environment",)), "environment", words)
 
 
 def test_what_ubuntu_keeps_apart_from_its_python_is_installed(node: Node) -> None:
     words = "*version_info*) echo 3.12 ;; *ensurepip*) [ -e /opt/ensurepip ] ;; *) exit 3"
     node.machine.write("/usr/local/sbin/python3", f'#!/bin/sh\ncase "$*" in {words} ;; esac\n', "755")
-    failed(node.install("head", only=("repository", "environment")), "environment", "status 3")
+    assert_failed(node.install("head", only=("repository", "environment")), "environment", "status 3")
     assert node.versions()["python3-venv"] == "installed 3.12.3-0"
 
 
@@ -295,5 +295,5 @@ def test_only_the_real_packages_do_not_those_of_the_same_names(node: Node) -> No
     outcome = node.install(
         "head", only=("environment",), supply=replace(STAND_INS, pip_repository="file:///stand-ins/nowhere")
     )
-    failed(outcome, "environment", "No matching distribution found for neuronx-cc==2.26.6360.0")
+    assert_failed(outcome, "environment", "No matching distribution found for neuronx-cc==2.26.6360.0")
     assert not node.machine.exists(f"{ENVIRONMENT}/complete")

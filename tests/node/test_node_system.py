@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.node.conftest import CLUSTER, Node, failed
+from tests.node.conftest import CLUSTER, Node, assert_failed
 
 WITHOUT_TORCH = replace(CLUSTER, neuron_sdk="2.32.0")  # a head node without an environment to make
 NAME = "compute1-dy-i1-1"
@@ -85,9 +85,9 @@ def test_systemd_accepts_the_units(node: Node) -> None:
 @pytest.mark.parametrize(("adapters", "words"), [("7\n", "of 8 adapters"), ("", "fi_info finds 0")])
 def test_adapters_that_are_not_there(node: Node, adapters: str, words: str) -> None:
     node.machine.write("/run/adapters", adapters)
-    failed(node.install(only=("efa",)), "efa", words)
+    assert_failed(node.install(only=("efa",)), "efa", words)
 
 
 def test_efa_software_that_is_not_there(node: Node) -> None:
     node.machine.run("rm", "-r", "/opt/amazon/efa/bin/fi_info")
-    failed(node.install(only=("efa",)), "efa", "EFA's software is not in the image")
+    assert_failed(node.install(only=("efa",)), "efa", "EFA's software is not in the image")

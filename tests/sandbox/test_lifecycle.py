@@ -364,6 +364,7 @@ def test_a_shared_connection_is_ended_with_the_sandbox(tmp_path: Path) -> None:
     master = subprocess.Popen(["bash", "-c", 'exec -a "$0" sleep 60', title])
     try:
         eventually(lambda: [each.pid for each in lifecycle._connections(home)] == [master.pid], 10, "it is found")
+        assert lifecycle._connections(tmp_path / "another") == []
     finally:
         master.kill()
         master.wait(timeout=10)

@@ -117,6 +117,7 @@ def test_a_job_powers_its_nodes_up_and_starts_as_soon_as_they_are(machine: Trial
 
 def test_static_nodes_are_on_without_a_job(machine: Trial) -> None:
     eventually(lambda: "other-st-n1-1" in powered(machine), 15, "the static node powers up")
+    assert "other-st-n1-1" in {wish.name for wish in machine.account.launched}
 
 
 def test_hops_go_from_head_to_node_and_from_node_to_node(machine: Trial) -> None:
@@ -144,6 +145,7 @@ def test_a_node_that_ec2_refuses_is_down_for_that_reason_and_comes_back(machine:
     eventually(lambda: reason in machine.ssh("sinfo -h -R -o %E").stdout, 15, "the node is down")
     eventually(lambda: machine.state(job) == "COMPLETED", 60, "the job runs all the same")
     eventually(lambda: reason not in machine.ssh("sinfo -h -R -o %E").stdout, 20, "the node is recovered")
+    assert machine.account.refusals == 0
 
 
 def test_idle_nodes_are_powered_down(tmp_path: Path) -> None:
@@ -183,6 +185,7 @@ def test_a_node_that_cannot_boot_is_replaced(fresh: Trial) -> None:
         job = fresh.job("-N1", "srun hostname")
         eventually(lambda: "q-dy-r-1" in fresh.account.terminated, 30, "the node is given up", otherwise=fresh.picture)
     eventually(lambda: fresh.state(job) == "COMPLETED", 40, "the next one runs the job", otherwise=fresh.picture)
+    assert [wish.name for wish in fresh.account.launched].count("q-dy-r-1") >= 2
 
 
 @pytest.mark.slow

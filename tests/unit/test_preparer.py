@@ -169,7 +169,7 @@ def test_packages_stand_on_the_environment_below(tmp_path: Path) -> None:
         need, fetch={**fetch, "packages": ["nowhere==1.0"], "target": str(target) + "2"}, path="/nowhere/x"
     )
     run = Run(tmp_path, [missing], "second")
-    given_up(run, "package", "nowhere==1.0", **offline)
+    assert_given_up(run, "package", "nowhere==1.0", **offline)
 
 
 # ------------------------------------------------------------------------------------------------- it goes on
@@ -235,7 +235,7 @@ def test_a_run_has_one_preparer(tmp_path: Path, files: Files) -> None:
 # --------------------------------------------------------------------------------------------- it cannot be had
 
 
-def given_up(run: Run, kind: str, *words: str, **variables: str) -> None:
+def assert_given_up(run: Run, kind: str, *words: str, **variables: str) -> None:
     """The preparer says why, and cancels the run's jobs; nothing half lies anywhere."""
     assert run.prepare(**variables) == 1
     assert run.ended["kind"] == kind
@@ -250,13 +250,13 @@ def given_up(run: Run, kind: str, *words: str, **variables: str) -> None:
 def test_another_checksum_leaves_nothing_behind(tmp_path: Path, files: Files) -> None:
     wrong = hashlib.sha256(b"another").hexdigest()
     run = Run(tmp_path, [data(tmp_path, f"{files.url}/bucket/shards.tar", sha256=wrong)])
-    given_up(run, "checksum", f"not {wrong}")
+    assert_given_up(run, "checksum", f"not {wrong}")
     assert run.left() == []
 
 
 def test_another_length_leaves_nothing_behind(tmp_path: Path, files: Files) -> None:
     run = Run(tmp_path, [data(tmp_path, f"{files.url}/bucket/shards.tar", bytes=17)])
-    given_up(run, "checksum", "not 17")
+    assert_given_up(run, "checksum", "not 17")
     assert run.left() == []
 
 
@@ -272,7 +272,7 @@ def test_what_is_no_whole_archive_leaves_nothing_behind(tmp_path: Path, files: F
 
 def test_too_few_files_are_told(tmp_path: Path, files: Files) -> None:
     run = Run(tmp_path, [data(tmp_path, f"{files.url}/bucket/shards.tar", files=5)])
-    given_up(run, "incomplete", "has 4 files of at least 5")
+    assert_given_up(run, "incomplete", "has 4 files of at least 5")
     assert run.left() == []
 
 
@@ -287,9 +287,9 @@ def test_a_folder_that_somebody_put_there_half_is_not_touched(tmp_path: Path, fi
 
 
 def test_what_does_not_exist_or_may_not_be_read_is_told(tmp_path: Path, files: Files) -> None:
-    given_up(Run(tmp_path, [data(tmp_path, f"{files.url}/gone.tar")], "absent"), "absent", "gone.tar")
+    assert_given_up(Run(tmp_path, [data(tmp_path, f"{files.url}/gone.tar")], "absent"), "absent", "gone.tar")
     files.status["/bucket/shards.tar"] = 403
-    given_up(Run(tmp_path, [data(tmp_path, f"{files.url}/bucket/shards.tar")], "private"), "access", "403")
+    assert_given_up(Run(tmp_path, [data(tmp_path, f"{files.url}/bucket/shards.tar")], "private"), "access", "403")
 
 
 def test_a_private_bucket_is_asked_with_the_nodes_own_signature(tmp_path: Path, files: Files) -> None:
@@ -310,7 +310,7 @@ def test_no_aws_command_is_told_where_one_is_needed(tmp_path: Path, files: Files
     run = Run(tmp_path, [data(tmp_path, "s3://bucket/shards.tar")])
     path = f"{tmp_path / 'tools'}:/usr/bin:/bin"
     assert shutil.which("aws", path=path) is None
-    given_up(run, "access", "aws command", PATH=path, AWS_ENDPOINT_URL=files.url)
+    assert_given_up(run, "access", "aws command", PATH=path, AWS_ENDPOINT_URL=files.url)
 
 
 def test_too_little_space_is_told_before_anything_is_fetched(tmp_path: Path, files: Files) -> None:
@@ -323,7 +323,7 @@ def test_too_little_space_is_told_before_anything_is_fetched(tmp_path: Path, fil
         "globals().update({k: v for k, v in vars(real).items() if not k.startswith('__')})\n"
         "disk_usage = lambda path: namedtuple('usage', 'total used free')(100, 99, 1)\n"
     )
-    given_up(run, "space", "GiB free")
+    assert_given_up(run, "space", "GiB free")
     assert [name for name in run.left() if not name.endswith(".json")] == []
 
 
@@ -346,7 +346,7 @@ def test_a_network_that_is_down_is_told(tmp_path: Path) -> None:
     run = Run(tmp_path, [data(tmp_path, "http://127.0.0.1:9/shards.tar")])
     script = run.folder / "prepare/download.py"
     script.write_text(script.read_text().replace("TRIES, PAUSE, TIMEOUT = 8, 2, 60", "TRIES, PAUSE, TIMEOUT = 2, 0, 5"))
-    given_up(run, "network", "cannot be reached")
+    assert_given_up(run, "network", "cannot be reached")
 
 
 def test_no_git_is_told(tmp_path: Path, repository: tuple[str, str]) -> None:
@@ -354,20 +354,20 @@ def test_no_git_is_told(tmp_path: Path, repository: tuple[str, str]) -> None:
     tools = tmp_path / "tools"
     for name in ("sh", "basename"):
         (tools / name).symlink_to(str(shutil.which(name)))
-    given_up(run, "tool", "git is not installed", PATH=str(tools))
+    assert_given_up(run, "tool", "git is not installed", PATH=str(tools))
 
 
 def test_a_commit_that_does_not_exist_is_told(tmp_path: Path, repository: tuple[str, str]) -> None:
-    given_up(Run(tmp_path, [code(tmp_path, repository[0], "f" * 40)]), "absent", "git fetch failed")
+    assert_given_up(Run(tmp_path, [code(tmp_path, repository[0], "f" * 40)]), "absent", "git fetch failed")
 
 
 def test_a_repository_that_does_not_exist_is_told(tmp_path: Path) -> None:
-    given_up(Run(tmp_path, [code(tmp_path, str(tmp_path / "nothing"), "f" * 40)]), "absent", "git fetch failed")
+    assert_given_up(Run(tmp_path, [code(tmp_path, str(tmp_path / "nothing"), "f" * 40)]), "absent", "git fetch failed")
 
 
 def test_a_repository_that_may_not_be_read_is_told(tmp_path: Path, files: Files) -> None:
     files.status["/private.git/info/refs"] = 401
-    given_up(Run(tmp_path, [code(tmp_path, f"{files.url}/private.git", "f" * 40)]), "access", "git fetch failed")
+    assert_given_up(Run(tmp_path, [code(tmp_path, f"{files.url}/private.git", "f" * 40)]), "access", "git fetch failed")
 
 
 def test_a_run_that_was_cancelled_is_not_prepared(tmp_path: Path, files: Files) -> None:
@@ -381,7 +381,7 @@ def test_a_run_that_was_cancelled_is_not_prepared(tmp_path: Path, files: Files) 
 def test_a_fault_of_its_own_cancels_too(tmp_path: Path) -> None:
     target = str(tmp_path / "trnctl/x")
     run = Run(tmp_path, [Need(target, "a thing", "", fetch={"kind": "magic", "target": target})])
-    given_up(run, "fault", "KeyError")
+    assert_given_up(run, "fault", "KeyError")
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
