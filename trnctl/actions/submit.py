@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Literal
@@ -129,34 +129,13 @@ def plan_submit(
     )  # fmt: skip
     cap = _cap(wishes, guess, layout, instance_type, queue)
     limit, notes = _time_limit(cap.clip(wishes.time_limit) if cap else wishes.time_limit, queue, facts, now)
-    request = JobRequest(
-        run=run,
-        folder=f"{runs_folder(spec, facts.mount_prefix)}/{run}",
-        cluster=spec.name,
-        partition=queue.name,
-        mount=f"{facts.mount_prefix}{spec.shared_mount}",
+    request = replace(
+        _request(spec, queue, instance_type, wishes, facts, run=run, now=now),
         time_limit=limit,
         cap=cap,
-        capacity=queue.capacity.type,
-        prices=wishes.prices,
-        exclude=wishes.exclude or "",
-        environment=wishes.environment or {},
-        arguments=wishes.arguments or {},
-        sdk=spec.neuron_sdk,
-        os=spec.os,
-        instance_type=instance_type,
-        constraint=instance_type if len({r.instance_type for r in queue.compute_resources}) > 1 else "",
         notice=_notice(workload, instance_type, facts),
-        submitted_at=now.isoformat(timespec="seconds"),
         compile=compiles,
         overruled=admitted.overruled,
-        from_run=wishes.from_run or "",
-        notify=wishes.notify or spec.notify,
-        mirror=f"s3://{spec.bucket}/{mirror_prefix(spec.name)}{run}" if spec.bucket else "",
-        region=spec.region,
-        study=wishes.study,
-        check=wishes.check,
-        efa=all(one.efa is not False for one in queue.compute_resources if one.instance_type == instance_type),
     )
     return SubmitPlan(
         workload, queue, instance_type, layout, guess,
@@ -168,6 +147,36 @@ def plan_submit(
         request.mirror,
         request.check,
     )  # fmt: skip
+
+
+def _request(
+    spec: ClusterSpec, queue: Queue, instance_type: str, wishes: Wishes, facts: Facts, *, run: str, now: datetime
+) -> JobRequest:
+    """What the cluster file and the command line say of a run's jobs."""
+    return JobRequest(
+        run=run,
+        folder=f"{runs_folder(spec, facts.mount_prefix)}/{run}",
+        cluster=spec.name,
+        partition=queue.name,
+        mount=f"{facts.mount_prefix}{spec.shared_mount}",
+        capacity=queue.capacity.type,
+        prices=wishes.prices,
+        exclude=wishes.exclude or "",
+        environment=wishes.environment or {},
+        arguments=wishes.arguments or {},
+        sdk=spec.neuron_sdk,
+        os=spec.os,
+        instance_type=instance_type,
+        constraint=instance_type if len({r.instance_type for r in queue.compute_resources}) > 1 else "",
+        submitted_at=now.isoformat(timespec="seconds"),
+        from_run=wishes.from_run or "",
+        notify=wishes.notify or spec.notify,
+        mirror=f"s3://{spec.bucket}/{mirror_prefix(spec.name)}{run}" if spec.bucket else "",
+        region=spec.region,
+        study=wishes.study,
+        check=wishes.check,
+        efa=all(one.efa is not False for one in queue.compute_resources if one.instance_type == instance_type),
+    )
 
 
 def _place(

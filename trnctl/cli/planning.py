@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from trnctl.actions.code import Brought
@@ -101,6 +101,15 @@ def prepare(session: Session, workload: str, wishes: Wishes, *, ask: bool = True
     return Ready(plan_submit(recipe, file.cluster, wishes, run=run, now=now, facts=facts), opened, code)
 
 
+class Prepared(NamedTuple):
+    """A study's plan, the cluster to carry it out on and as its file has it, and the user's own code that it needs."""
+
+    plan: StudyPlan
+    opened: OpenCluster
+    spec: ClusterSpec
+    code: OwnCode | None
+
+
 def prepare_study(
     session: Session,
     workload: str,
@@ -109,7 +118,7 @@ def prepare_study(
     scaling: Literal["strong", "weak"],
     nodes: tuple[int, ...],
     name: str | None,
-) -> tuple[StudyPlan, OpenCluster, ClusterSpec, OwnCode | None]:
+) -> Prepared:
     """The plan of a study with every point judged; nothing is asked of AWS or of the cluster yet."""
     from trnctl.actions.study import plan_study
     from trnctl.actions.submit import Facts
@@ -122,4 +131,4 @@ def prepare_study(
     facts = Facts(opened.services.mount_prefix, opened.services.notice, recipes=lambda: read_workloads(file))
     study = Study(name or study_name(recipe.name, scaling), scaling, nodes)
     plan = plan_study(recipe, file.cluster, study, wishes, now=datetime.now(UTC), facts=facts)
-    return plan, opened, file.cluster, code
+    return Prepared(plan, opened, file.cluster, code)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,6 +22,10 @@ from trnctl.cli.submit import (
     pairs,
 )
 from trnctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from trnctl.cli.output import Screen
+    from trnctl.cli.planning import Prepared
 
 app = typer.Typer(no_args_is_help=True, help="A scaling study: its runs, its table and chart beside published figures.")
 
@@ -53,13 +57,10 @@ def run(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the runs, or leave once submitted.")] = True,
 ) -> None:
     """Run a workload on each number of nodes; given again, it goes on where it ended."""
-    from trnctl.actions import study as actions
-    from trnctl.actions import study_watch as watching
     from trnctl.actions.submit import Wishes
-    from trnctl.cli import study_screens as screens
     from trnctl.cli.cost_screens import own_prices
     from trnctl.cli.output import Screen
-    from trnctl.cli.planning import bring, prepare_study
+    from trnctl.cli.planning import prepare_study
     from trnctl.specs.prices import Prices
 
     session: Session = context.obj
@@ -75,8 +76,19 @@ def run(
         check=check,
     )
     word = one_of("--scaling", scaling, _SCALINGS)
-    plan, opened, spec, code = prepare_study(session, workload, wishes, scaling=word, nodes=_counts(nodes), name=name)
-    screen, slurm = Screen(session), opened.queue()
+    prepared = prepare_study(session, workload, wishes, scaling=word, nodes=_counts(nodes), name=name)
+    _carry_out(Screen(session), prepared, yes=yes, follow=follow, wait=wait)
+
+
+def _carry_out(screen: "Screen", prepared: "Prepared", *, yes: bool, follow: bool, wait: bool) -> None:
+    """Show the plan, ask, submit what is due, and wait for all points."""
+    from trnctl.actions import study as actions
+    from trnctl.actions import study_watch as watching
+    from trnctl.cli import study_screens as screens
+    from trnctl.cli.planning import bring
+
+    plan, opened, spec, code = prepared
+    slurm = opened.queue()
     plan = actions.take_up(plan, actions.look(plan, slurm, opened.runs_folder))
     screens.plan(screen, plan, opened.services.notice)
     if plan.due:

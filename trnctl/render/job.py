@@ -192,6 +192,9 @@ def fingerprint_of(workload: WorkloadSpec, layout: Layout, request: JobRequest) 
     )
 
 
+_EXPECTED = ("rate", "hours", "compile_hours", "cost_usd", "basis")
+
+
 def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dict[str, object]:
     """run.json: what the run is, for `status`, for results.py and for whoever looks years later. It names the user's
     variables without their values, which may be secrets."""
@@ -204,14 +207,7 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "schema": MANIFEST_SCHEMA,
         "trnctl": __version__,
         "run": request.run,
-        "workload": workload.name,
-        "title": workload.title,
-        "model": workload.model,
-        "dataset": workload.dataset,
-        "source": asdict(workload.source),
-        "workdir": workload.workdir,
-        "requirements": list(workload.requirements),
-        "script": workload.script,
+        **_recipe(workload),
         "cluster": request.cluster,
         "queue": request.partition,
         "instance_type": request.instance_type,
@@ -219,14 +215,7 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "layout": asdict(layout),
         "sequence": workload.batch.sequence,
         "steps": expected.steps,
-        "unit": workload.log.unit,
-        "log_pattern": workload.log.step,
-        "log_first": workload.log.first,
-        "log_node": log_node(workload, layout),
-        "checkpoint": {
-            **asdict(workload.checkpoint),
-            "every_steps": checkpoint_steps(workload, request.arguments),
-        },
+        **_written(workload, layout, request),
         "stages": list(stages),
         "restarts": {"most": MOST_RESTARTS, "without_progress": MOST_RESTARTS_WITHOUT_PROGRESS},
         "from_run": request.from_run,
@@ -238,18 +227,37 @@ def manifest(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dic
         "sdk": request.sdk,
         "arguments": dict(request.arguments),
         "environment_names": sorted(request.environment),
-        "expected": {
-            "rate": expected.rate,
-            "hours": expected.hours,
-            "compile_hours": expected.compile_hours,
-            "cost_usd": expected.cost_usd,
-            "basis": expected.basis,
-        },
+        "expected": {word: getattr(expected, word) for word in _EXPECTED},
         **_money(expected, request),
         **_to_compare(workload, request.study),
         "submitted_at": request.submitted_at,
         "notice": request.notice,
         "forced": list(request.overruled),
+    }
+
+
+def _recipe(workload: WorkloadSpec) -> dict[str, object]:
+    """What is trained, and with which code."""
+    return {
+        "workload": workload.name,
+        "title": workload.title,
+        "model": workload.model,
+        "dataset": workload.dataset,
+        "source": asdict(workload.source),
+        "workdir": workload.workdir,
+        "requirements": list(workload.requirements),
+        "script": workload.script,
+    }
+
+
+def _written(workload: WorkloadSpec, layout: Layout, request: JobRequest) -> dict[str, object]:
+    """How to read what the script writes: its step lines, and its checkpoints."""
+    return {
+        "unit": workload.log.unit,
+        "log_pattern": workload.log.step,
+        "log_first": workload.log.first,
+        "log_node": log_node(workload, layout),
+        "checkpoint": {**asdict(workload.checkpoint), "every_steps": checkpoint_steps(workload, request.arguments)},
     }
 
 
