@@ -42,7 +42,8 @@ def test_from_neurons_image_to_the_ami_in_the_file(built: Trnctl, tmp_path: Path
 
     built("sandbox", "fault", "image-build-failed")
     failed = built("image", "build", "-y", code=4, timeout=120)
-    assert "ParallelClusterImage (AWS::ImageBuilder::Image) failed" in failed.talk
+    assert "the image could not be built: it failed in the state BUILDING" in failed.talk
+    assert "evidence stack-event" in failed.talk
     assert f"/aws/imagebuilder/ParallelClusterImage-{NAME}" in failed.talk
     assert [(one["state"], one["ami"]) for one in built.json("image", "list")["images"]] == [("failed", None)]
     assert built.config.read_text() == before
