@@ -102,10 +102,21 @@ def run_texts(folder, size):
         found.append(("job-log", str(path.relative_to(folder)), node, end_of(path, size)))
     for path in [*sorted(folder.glob("ended/*.json")), folder / "not-submitted.json"]:
         found.append(("unknown", str(path.relative_to(folder)), "", end_of(path, 4096)))
-    nodes = read_json(folder / "run.json").get("nodes")
-    if nodes:
-        found.append(("config", "run.json", "", json.dumps({"nodes": nodes})))
+    manifest = read_json(folder / "run.json")
+    if manifest.get("nodes"):
+        found.append(("config", "run.json", "", json.dumps({"nodes": manifest["nodes"]})))
+    found.append(("unknown", "results.json", "", cap_words(manifest, read_json(folder / "results.json"))))
     return found
+
+
+def cap_words(manifest, results):
+    """That a run which is not complete has used its cap up; '' for others. Slurm says only that time was up."""
+    cap, used = manifest.get("max_node_seconds"), results.get("node_seconds")
+    ended = any((results.get("stages") or {}).values())
+    if not (cap and used and ended) or results.get("complete") or used < 0.9 * cap:
+        return ""
+    text = "the run's cap of ${:,.2f} is used up: {:,.2f} node-hours"
+    return text.format(manifest.get("max_cost_usd") or 0, used / 3600)
 
 
 def read_json(path):

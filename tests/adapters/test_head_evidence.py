@@ -65,6 +65,21 @@ def test_a_run_brings_its_logs_and_what_the_kernels_of_its_nodes_say(
     assert "dmesg of c-dy-i-1" not in texts
 
 
+@pytest.mark.parametrize(
+    ("used", "complete", "words"),
+    [(7000, False, "the run's cap of $43.00 is used up: 1.94 node-hours"), (7000, True, ""), (3000, False, "")],
+)
+def test_a_cap_that_is_used_up_is_told(
+    head: HeadEvidence, tmp_path: Path, used: int, complete: bool, words: str
+) -> None:
+    run = tmp_path / "runs/bert-large-a3f"
+    (run / "run.json").write_text(json.dumps({"nodes": 2, "max_cost_usd": 43.0, "max_node_seconds": 7200}))
+    ended = {"node_seconds": used, "complete": complete, "stages": {"train": {"exit_code": 143}}}
+    (run / "results.json").write_text(json.dumps(ended))
+    texts = {one.name: one.text for one in head.gather(str(tmp_path / "runs"), "a3f").texts}
+    assert texts.get("results.json", "") == words
+
+
 def test_a_run_is_found_behind_a_pattern(head: HeadEvidence, tmp_path: Path) -> None:
     assert head.gather(f"{tmp_path}/r*s:/nowhere", "a3f").run == "bert-large-a3f"
 

@@ -80,14 +80,15 @@ def test_idle_time_is_the_files_unless_the_sandbox_shortens_it() -> None:
 
 
 def test_custom_settings_replace_ours_but_not_what_the_sandbox_hangs_on() -> None:
-    custom = [{"KillWait": 5}, {"messagetimeout": 11}, {"Prolog": "/x"}, {"ResumeProgram": "/evil"}]
+    custom = [{"KillWait": 5}, {"messagetimeout": 11}, {"TaskProlog": "/x"}, {"Epilog": "/y"}, {"ResumeProgram": "/evil"}]
     read = scheduling(config([queue("q", resource("r", 1))], CustomSlurmSettings=custom))
     text = conf(read)
     assert setting(text, "KillWait") == "5"
     assert setting(text, "MessageTimeout") == "11"
-    assert setting(text, "Prolog") == "/x"
+    assert setting(text, "TaskProlog") == "/x"
+    assert setting(text, "Epilog") == "/h/clusters/c/root/opt/slurm/etc/scripts/epilog.d/*"
     assert setting(text, "ResumeProgram") == "/h/clusters/c/etc/programs/resume"
-    assert ignored_settings(read, SITE) == ["ResumeProgram"]
+    assert ignored_settings(read, SITE) == ["Epilog", "ResumeProgram"]
 
 
 def test_settings_of_a_compute_resource_go_to_its_nodes() -> None:

@@ -17,7 +17,7 @@ from trnctl.sandbox.machines import programs, ssh
 from trnctl.sandbox.machines.addresses import Ports, own_address
 from trnctl.sandbox.machines.daemon_logs import DaemonLogs
 from trnctl.sandbox.machines.daemons import Daemons
-from trnctl.sandbox.machines.head_timer import HeadTimer, script_of
+from trnctl.sandbox.machines.head_timer import HeadTimer, put_hooks, script_of
 from trnctl.sandbox.machines.names import Scheduling, ephemeral_mounts, login_user, scheduling
 from trnctl.sandbox.machines.nodes import Nodes
 from trnctl.sandbox.machines.slurm import SYSTEM_PATH, Slurm, tool
@@ -104,6 +104,7 @@ class Cluster:
         self._site.runtime.mkdir(parents=True)
         self._mount()
         self._write_programs()
+        put_hooks(self.folder / "root", self.folder / "bin")
         self._write_conf()
         self._nodes_changed([])
         self._daemons.start_munged()

@@ -1,4 +1,5 @@
-"""The head node's timer: what trnctl's node script puts below /opt/trnctl, run now and then.
+"""The head node's timer and Slurm's hooks: what trnctl's node script puts below /opt/trnctl, run now and then, and below
+/opt/slurm/etc/scripts, which slurmd runs around each job.
 
 The script itself is not run here, where it would change the user's machine. The files that it would put there are taken
 out of it, so that what runs is what a head node gets.
@@ -16,12 +17,18 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 PLACE = "opt/trnctl"
-_PUT = re.compile(rf"^ *put /({PLACE}/[\w./-]+) (\d+) <<'(\w+)'\n(.*?)^\3$", re.MULTILINE | re.DOTALL)
+HOOKS = "opt/slurm/etc/scripts"
+_PUT = re.compile(rf"^ *put /((?:{PLACE}|{HOOKS})/[\w./-]+) (\d+) <<'(\w+)'\n(.*?)^\3$", re.MULTILINE | re.DOTALL)
+# What ParallelCluster itself has there; slurmd wants at least one of each.
+_OF_PARALLELCLUSTER = {
+    "prolog.d/90_pcluster_health_check_manager": "#!/bin/sh\n# There it looks at GPUs.\nexit 0\n",
+    "epilog.d/90_pcluster_noop": "#!/bin/sh\nexit 0\n",
+}
 _LIMIT_S = 50.0  # that of the real timer
 
 
 def put_files(script: str) -> Iterator[tuple[str, int, str]]:
-    """Path below the root, mode and content of each file that a node script puts below /opt/trnctl."""
+    """Path below the root, mode and content of each file that a node script puts below PLACE or HOOKS."""
     for path, mode, _, text in _PUT.findall(script):
         yield path, int(mode, 8), text
 
@@ -39,6 +46,22 @@ def script_of(config: Mapping[str, object], moment: str) -> str:
     return ""
 
 
+def put_hooks(root: Path, tools: Path) -> None:
+    """Make the folders of Slurm's hooks with what ParallelCluster has there. `tools` is where /opt/slurm/bin leads."""
+    for name, text in _OF_PARALLELCLUSTER.items():
+        _put(root / HOOKS / name, 0o755, text)
+    (root / "opt/slurm/bin").symlink_to(tools, target_is_directory=True)
+
+
+def _put(target: Path, mode: int, text: str) -> None:
+    """Write a file so that whoever runs it meanwhile gets the old one or the new one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.part")
+    part.write_text(text)
+    part.chmod(mode)
+    part.replace(target)
+
+
 class HeadTimer:
     """Runs the programs of one head node every few seconds, in a thread, from `start` until `stop`."""
 
@@ -52,12 +75,9 @@ class HeadTimer:
         (self._root / PLACE / "timer.d").mkdir(parents=True, exist_ok=True)
         (self._root / PLACE / "state").mkdir(exist_ok=True)
         for path, mode, text in put_files(script):
-            target = self._root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(f".{target.name}.part")
-            part.write_text(text)
-            part.chmod(mode)
-            part.replace(target)
+            # The programs of a node lie below the root here; those of this machine are not the node's.
+            own = text.replace("/opt/slurm/bin", f"{self._root}/opt/slurm/bin") if path.startswith(HOOKS) else text
+            _put(self._root / path, mode, own)
 
     def start(self) -> None:
         """Begin."""

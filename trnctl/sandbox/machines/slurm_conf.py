@@ -28,7 +28,7 @@ _PARALLELCLUSTER = {
     "MessageTimeout": "20",  # 60 there
     "EnforcePartLimits": "ALL",
     "SchedulerType": "sched/backfill",
-    "SchedulerParameters": "sched_interval=1,bf_interval=1",  # 60 and 30 by default
+    "SchedulerParameters": "nohold_on_prolog_fail,sched_interval=1,bf_interval=1",  # 60 and 30 by default
     "ReturnToService": "1",
     "MpiDefault": "none",
     "SelectType": "select/cons_tres",
@@ -61,6 +61,11 @@ class Site:
     def munge_socket(self) -> Path:
         """Unix sockets need short paths: 107 bytes at most."""
         return self.runtime / "munge.sock"
+
+    @property
+    def hooks(self) -> Path:
+        """What slurmd runs on a node before and after each job lies below it, as ParallelCluster has it."""
+        return self.folder / "root" / "opt" / "slurm" / "etc" / "scripts"
 
     def program(self, name: str) -> Path:
         """One of the programs that slurmctld runs."""
@@ -117,6 +122,8 @@ def _fixed(scheduling: Scheduling, site: Site) -> dict[str, str]:
         "SuspendProgram": str(site.program("suspend")),
         "ResumeFailProgram": str(site.program("suspend")),
         "PrologSlurmctld": str(site.program("wait-for-nodes")),
+        "Prolog": f"{site.hooks}/prolog.d/*",
+        "Epilog": f"{site.hooks}/epilog.d/*",
         "SuspendTime": str(idle),
     }
     if site.address.bound:
