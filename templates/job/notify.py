@@ -25,6 +25,10 @@ ALL_SECONDS = 25  # Slurm gives a job that it ends 30 (KillWait)
 LONGEST = 120  # seconds after which one that has written nothing has been killed
 LATE = f"it did not end within {COMMAND_SECONDS} s"
 WORDS = {"COMPLETED": "completed", "CANCELLED": "cancelled", "TIMEOUT": "timeout", "NODE_FAIL": "node-fail"}
+REASONED = ("TIMEOUT", "NODE_FAIL")
+PLAIN = ("", "None", "TimeLimit", "NodeDown")  # reasons of Slurm's that say no more than the state
+REASONS = {"timeout": "it ran into its time limit", "node-fail": "a node that it ran on was lost"}
+TEXTS = {"timeout": "ran out of time", "node-fail": "lost a node", "unknown": "ended, nobody knows how,"}
 
 
 def read_json(path):
@@ -36,10 +40,10 @@ def read_json(path):
     return found if isinstance(found, dict) else {}
 
 
-def living(jobs):
-    """Whether Slurm has a job of these that is not over; None when it does not answer."""
+def states_of(jobs):
+    """{job: Slurm's word for its state} of those of these that Slurm knows; None when it does not answer."""
     if not jobs:
-        return False
+        return {}
     words = ["squeue", "-h", "-a", "-t", "all", "-o", "%i|%T"]
     path = os.environ.get("PATH", "/usr/bin:/bin") + ":/opt/slurm/bin"
     pipe = subprocess.PIPE
@@ -51,12 +55,18 @@ def living(jobs):
     if process.returncode:
         return None
     states = dict(line.split("|", 1) for line in out.decode("utf-8", "replace").splitlines() if "|" in line)
+    return {job: states[job].split(" ")[0] for job in jobs if job in states}
+
+
+def living(states):
+    """Whether a job of these is not over; also when nobody knows."""
     over = set(WORDS) | {"FAILED", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED"}
-    return any(states.get(job, "COMPLETED") not in over for job in jobs)
+    return states is None or any(state not in over for state in states.values())
 
 
-def how_it_ended(folder, stages):
-    """(stage, state, exit code, reason): of the first stage that did not end well, else of the last."""
+def how_it_ended(folder, stages, states):
+    """(stage, state, exit code, reason): of the first stage that did not end well, else of the last. `states` are
+    Slurm's words by stage, as far as it remembers."""
     found = (stages[-1] if stages else "", "completed", 0, "")
     # The preparer is no job; one that gave up has cancelled them all.
     gave_up = read_json(folder / "ended" / "prepare.json").get("exit_code")
@@ -65,12 +75,16 @@ def how_it_ended(folder, stages):
         code = note.get("exit_code")
         if code == 0:
             continue
-        state = WORDS.get(note.get("slurm_state", ""), "failed")
-        if not note:
+        word = note.get("slurm_state") or states.get(stage, "")
+        state = WORDS.get(word, "failed")
+        reason = str(note.get("reason") or "")
+        if not note and word in ("", "COMPLETED"):
             state = "unknown"
-        elif "slurm_state" not in note and code == 143:
+        elif not note and word == "CANCELLED":
+            reason = "before it started"
+        elif code == 143 and word not in REASONED:
             state = "cancelled"
-        return (stage, state, code, str(note.get("reason", "")))
+        return (stage, state, code, reason if reason not in PLAIN else REASONS.get(state, ""))
     return found
 
 
@@ -79,10 +93,11 @@ def message(folder, told):
     manifest, results = read_json(folder / "run.json"), read_json(folder / "results.json")
     stage, state, code, reason = told
     steps, total = results.get("steps_done"), results.get("total_steps") or manifest.get("steps")
-    text = "{} {}".format(folder.name, state if state == "completed" else f"{state} in its {stage} stage")
+    text = f"{folder.name} {TEXTS.get(state, state)}"
+    text += "" if state == "completed" else f" in its {stage} stage"
     if steps is not None and total:
         text += f" at step {steps} of {total}"
-    text += f": {reason}" if reason else ""
+    text += f": {reason}" if reason and reason not in REASONS.values() else ""
     return {
         "schema": 1,
         "run": folder.name,
@@ -181,15 +196,19 @@ def main(folder, words):
     stages = [stage for stage in ("prepare", "compile", "train") if stage in submitted.get("jobs", {})]
     if not target or not stages:
         return 0
+    states = {}
     if words[0] == "trap":
         if words[2] == "0" and words[1] != stages[-1]:
             return 0
-    elif living(list(submitted["jobs"].values())) is not False:
-        return 0
+    else:
+        known = states_of(list(submitted["jobs"].values()))
+        if living(known):
+            return 0
+        states = {stage: known[job] for stage, job in submitted["jobs"].items() if job in known}
     attempt = begin(folder)
     if not attempt:
         return 0
-    said, tries = tell(target, message(folder, how_it_ended(folder, stages)))
+    said, tries = tell(target, message(folder, how_it_ended(folder, stages, states)))
     note(folder, said, tries, attempt)
     if said:
         print(f"nobody could be told that the run has ended: {said}")

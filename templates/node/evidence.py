@@ -105,6 +105,9 @@ def run_texts(folder, size):
     manifest = read_json(folder / "run.json")
     if manifest.get("nodes"):
         found.append(("config", "run.json", "", json.dumps({"nodes": manifest["nodes"]})))
+    told = read_json(folder / "notified.json")
+    if told and not told.get("ok"):
+        found.append(("unknown", "notified.json", "", "nobody could be told that the run has ended: " + told["said"]))
     found.append(("unknown", "results.json", "", cap_words(manifest, read_json(folder / "results.json"))))
     return found
 

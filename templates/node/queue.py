@@ -40,6 +40,7 @@ from slurm import SEP, call, finish, jobs_of, require_slurm, start
 from submit import STAGES, living_jobs, submit
 from watch import top
 
+ENDED_BY_SLURM = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "PREEMPTED", "DEADLINE")
 JOB_FORMAT = SEP.join(["%i", "%T", "%r", "%D", "%u", "%P", "%M", "%S", "%N", "%k"])
 NODE_FORMAT = SEP.join(["%R", "%a", "%T", "%D", "%N", "%E"])
 
@@ -103,10 +104,22 @@ def remember_ends(places, lines):
             folder, stage = place / named.group(1), named.group(2)
             path = folder / "ended" / (stage + ".json")
             known = (read_json(folder / "submitted.json") or {}).get("jobs", {})
-            if known.get(stage) == fields[0] and not path.exists():
+            if known.get(stage) != fields[0]:
+                continue
+            if not path.exists():
                 remember(path, fields[0], fields[1], fields[2])
                 close_attempt(folder, stage, ended_at(fields[7], fields[6]))
+            elif fields[1] in ENDED_BY_SLURM:
+                complete(path, fields[1], fields[2])
     return living
+
+
+def complete(path, state, reason):
+    """Add Slurm's word to the note of a job that knew only that it was ended (143): Slurm forgets it soon."""
+    note = read_json(path) or {}
+    if note.get("exit_code") == 143 and "slurm_state" not in note and not note.get("reason"):
+        with suppress(OSError):
+            write_json(path, dict(note, slurm_state=state, reason=reason))
 
 
 def remember(path, job, state, reason):

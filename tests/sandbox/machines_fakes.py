@@ -33,6 +33,7 @@ class FakeAccount:
         self.fleets: dict[str, str] = {}
         self.refusals = 0
         self.objects: dict[str, str] = {}
+        self.sent: dict[str, list[str]] = {}
 
     def launch(self, cluster: str, wishes: Sequence[NodeWish]) -> list[NodeInstance | Refusal]:
         answers: list[NodeInstance | Refusal] = []
@@ -48,6 +49,12 @@ class FakeAccount:
 
     def terminate(self, cluster: str, names: Sequence[str]) -> None:
         self.terminated += names
+
+    def shut_down(self, cluster: str, names: Sequence[str]) -> None:
+        self.terminated += names
+
+    def send_logs(self, cluster: str, stream: str, lines: Sequence[str]) -> None:
+        self.sent.setdefault(stream, []).extend(lines)
 
     def read_object(self, place: str) -> str:
         return self.objects.get(place, "")

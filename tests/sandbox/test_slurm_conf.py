@@ -80,7 +80,13 @@ def test_idle_time_is_the_files_unless_the_sandbox_shortens_it() -> None:
 
 
 def test_custom_settings_replace_ours_but_not_what_the_sandbox_hangs_on() -> None:
-    custom = [{"KillWait": 5}, {"messagetimeout": 11}, {"TaskProlog": "/x"}, {"Epilog": "/y"}, {"ResumeProgram": "/evil"}]
+    custom = [
+        {"KillWait": 5},
+        {"messagetimeout": 11},
+        {"TaskProlog": "/x"},
+        {"Epilog": "/y"},
+        {"ResumeProgram": "/evil"},
+    ]
     read = scheduling(config([queue("q", resource("r", 1))], CustomSlurmSettings=custom))
     text = conf(read)
     assert setting(text, "KillWait") == "5"

@@ -533,3 +533,11 @@ def test_no_value_breaks_or_injects(values: list[str]) -> None:
             f"--{name}={value}" for name, value in arguments.items() if value not in {"true", "false"}
         ]
         assert not list(Path(folder).rglob("HACKED"))
+
+
+@pytest.mark.parametrize(("state", "code"), [("RUNNING", 0), ("", 0), ("COMPLETING", 143), ("NODE_FAIL", 143)])
+def test_a_job_that_slurm_has_ended_is_not_complete_whatever_srun_says(job: JobFolder, state: str, code: int) -> None:
+    """srun ends with 0 when slurmctld takes a node for lost that is alive."""
+    ended, said = job.run("train", OWN_STATE=state)
+    assert (ended, job.record("ended/train.json")["exit_code"]) == (code, code), said
+    assert job.record("results.json")["complete"] is (code == 0)

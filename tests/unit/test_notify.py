@@ -134,6 +134,27 @@ def test_the_timer_tells_of_ends_that_no_job_could(run: Path, hook: Hook, note: 
     assert [told["state"] for told in hook.got] == [state]
 
 
+@pytest.mark.parametrize(
+    ("word", "note", "text"),
+    [
+        ("TIMEOUT", {"exit_code": 143}, "ran out of time in its train stage at step 12 of 12"),
+        ("CANCELLED", {"exit_code": 143}, "cancelled in its train stage at step 12 of 12"),
+        ("NODE_FAIL", None, "lost a node in its train stage at step 12 of 12"),
+        ("CANCELLED", None, "cancelled in its train stage at step 12 of 12: before it started"),
+    ],
+)
+def test_slurms_word_counts_where_the_job_knew_only_that_it_was_ended(
+    run: Path, hook: Hook, word: str, note: dict[str, Any] | None, text: str
+) -> None:
+    write(run, "notify.json", {"target": hook.url})
+    (run / "ended/train.json").unlink()
+    if note is not None:
+        write(run, "ended/train.json", note)
+    tell(run, "timer", squeue=f"2|{word}\\n")
+    [told] = hook.got
+    assert (told["state"], told["text"]) == (word.lower().replace("_", "-"), f"{run.name} {text}")
+
+
 def test_a_webhook_that_refuses_is_tried_three_times(run: Path, hook: Hook) -> None:
     write(run, "notify.json", {"target": hook.url})
     hook.answers = [500, 503, 404]

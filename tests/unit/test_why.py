@@ -162,7 +162,34 @@ def test_what_a_head_node_has_sent_is_read_when_it_cannot_be_asked(world: World,
     answer = why_cluster(opened(world), spec)
     assert [one.code for one in answer.diagnosis.findings] == ["apt-lock"]
     assert answer.notes[0] == "the head node could not be asked: ssh broke"
-    assert "what has reached CloudWatch was read: CloudWatch ip-10-0-0-12" in answer.notes[1]
+    assert answer.notes[1] == "what has reached CloudWatch was read: cloud-init-output"
+
+
+BOOTLESS = "Found the following bootstrap failure nodes: (x1) ['compute1-dy-i1-1']\n"
+
+
+def test_what_a_node_that_is_gone_has_sent_decides_why_a_run_waits(world: World, spec: ClusterSpec) -> None:
+    """The head node knows only that no node came up."""
+    now = world.clock.now()
+    world.evidence.runs["a3f"] = [
+        SavedText("clustermgtd", "clustermgtd", f"{now:%Y-%m-%d %H:%M:%S},1 - [x:y] - WARNING - {BOOTLESS}")
+    ]
+    assert [one.code for one in why_run(opened(world), spec, "a3f").diagnosis.findings] == ["bootstrap-slow-or-blocked"]
+    world.cloud.logs["ultra1"] = [SavedText("cloud-init", "CloudWatch ip-10-0-0-12.i-0aa.cloud-init-output", LOCKED)]
+    answer = why_run(opened(world), spec, "a3f")
+    assert [one.code for one in answer.diagnosis.findings] == ["apt-lock"]
+    assert answer.diagnosis.findings[0].file.startswith("CloudWatch ip-10-0-0-12")
+
+
+def test_a_run_is_told_of_its_clusters_failed_update(world: World, spec: ClusterSpec) -> None:
+    world.evidence.runs["a3f"] = [SavedText("config", "run.json", '{"nodes": 2}')]
+    world.cloud.has_cluster("ultra1", "update-failed")
+    world.cloud.happens("ultra1", "ultra1", "AWS::CloudFormation::Stack", "UPDATE_IN_PROGRESS")
+    world.cloud.happens(
+        "ultra1", "PlacementGroup", "AWS::EC2::PlacementGroup", "UPDATE_FAILED",
+        "You have requested more vCPU capacity than your current vCPU limit of 128 allows",
+    )  # fmt: skip
+    assert [one.code for one in why_run(opened(world), spec, "a3f").diagnosis.findings] == ["vcpu-limit"]
 
 
 def test_a_head_node_that_answers_is_believed_and_cloudwatch_not_asked(world: World, spec: ClusterSpec) -> None:

@@ -60,17 +60,18 @@ def why_cluster(opened: OpenCluster, spec: ClusterSpec | None) -> Answer:
         )
     gathered, notes = _ask_head(opened, seen)
     recent = opened.services.clock.now() - _RECENT
-    if notes:
-        gathered, more = _ask_cloud_watch(opened.cluster, opened.services, seen, recent)
-        notes = (*notes, *more)
     saved = [*_of_stack(opened.cluster, seen, events), *_of_fleet(seen), *_of_head(gathered)]
-    since = f"{recent:%Y-%m-%dT%H:%M:%S}"
-    return Answer("cluster", opened.cluster, _judged(saved, _facts(opened.services, spec, seen), since), notes)
+    case = _Case(tuple(saved), _facts(opened.services, spec, seen), f"{recent:%Y-%m-%dT%H:%M:%S}")
+    found = case.judged()
+    if notes or _undecided(found):
+        found, more = _joined(opened, seen, case, recent)
+        notes = (*notes, *more)
+    return Answer("cluster", opened.cluster, found, notes)
 
 
 def why_run(opened: OpenCluster, spec: ClusterSpec | None, run: str) -> Answer:
     """Judge a run, by its name or how that ends. NotFoundError when there is none of that name."""
-    seen = opened.services.cloud.observe(opened.cluster)
+    seen, events = _ask_cloud(opened)
     head = _running_head(seen)
     if head is None:
         raise NotFoundError(
@@ -78,9 +79,12 @@ def why_run(opened: OpenCluster, spec: ClusterSpec | None, run: str) -> Answer:
             remedy="trnctl why cluster looks at the cluster; trnctl why FILE reads a saved log",
         )
     gathered = opened.services.head.evidence(head).gather(opened.runs_folder, run)
-    saved = [*_of_head(gathered), *_of_fleet(seen)]
-    found = _judged(saved, _facts(opened.services, spec, seen), gathered.since.rstrip("Z"))
-    return Answer("run", gathered.run, found)
+    saved = [*_of_head(gathered), *_of_stack(opened.cluster, seen, events), *_of_fleet(seen)]
+    case = _Case(tuple(saved), _facts(opened.services, spec, seen), gathered.since.rstrip("Z"))
+    found, notes = case.judged(), tuple[str, ...]()
+    if _undecided(found):
+        found, notes = _joined(opened, seen, case, _moment(gathered.since))
+    return Answer("run", gathered.run, found, notes)
 
 
 def explain_failure(name: str, verb: str, services: Services, spec: ClusterSpec | None = None) -> ToolError | None:
@@ -166,6 +170,41 @@ def _judged(saved: Iterable[Saved], facts: Facts, since: str = "") -> Diagnosis:
     return judge(scanner.scan, signatures, facts, since)
 
 
+@dataclass(frozen=True)
+class _Case:
+    """What is known so far: the texts, the facts besides, and since when what daemons wrote counts."""
+
+    saved: tuple[Saved, ...]
+    facts: Facts
+    since: str
+
+    def judged(self) -> Diagnosis:
+        """What that tells."""
+        return _judged(self.saved, self.facts, self.since)
+
+
+def _undecided(found: Diagnosis) -> bool:
+    """Whether the worst that was found is a symptom: what a node that is gone has sent may tell the cause."""
+    kinds = known().by_code()
+    return bool(found.findings) and kinds[found.findings[0].code].kind in {"symptom", "fallback"}
+
+
+def _joined(
+    opened: OpenCluster, seen: Observed, case: _Case, begin: datetime | None
+) -> tuple[Diagnosis, tuple[str, ...]]:
+    """The same evidence and what has reached CloudWatch, and EC2's consoles, since it all began; what that was."""
+    sent, notes = _ask_cloud_watch(opened.cluster, opened.services, seen, begin)
+    return replace(case, saved=(*case.saved, *_of_head(sent))).judged(), notes
+
+
+def _moment(text: str) -> datetime | None:
+    """`2026-10-01T09:12:01Z`; None for a text that is no time."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
 def _ask_cloud(opened: OpenCluster) -> tuple[Observed, list[StackEvent]]:
     cloud, name = opened.services.cloud, opened.cluster
     with ThreadPoolExecutor(2) as pool:
@@ -198,7 +237,9 @@ def _ask_cloud_watch(
         return Gathered("", ()), (f"CloudWatch could not be asked: {error.message}",)
     if not sent:
         return Gathered("", ()), ("nothing of it has reached CloudWatch",)
-    return Gathered("", sent), (f"what has reached CloudWatch was read: {', '.join(one.name for one in sent)}",)
+    names = [one.name.rpartition(".")[2] if one.name.startswith("CloudWatch ") else one.name for one in sent]
+    listed = [f"{name} (×{names.count(name)})" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
+    return Gathered("", sent), (f"what has reached CloudWatch was read: {', '.join(listed)}",)
 
 
 def _of_stack(cluster: str, seen: Observed, events: Iterable[StackEvent]) -> Iterator[Saved]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from trnctl.adapters.aws_calls import NoSuchThing
 from trnctl.adapters.aws_clients import Clients
+from trnctl.adapters.aws_records import CLUSTER_TAG, utc
 from trnctl.errors import CloudError
 from trnctl.ports.evidence import SavedText
 
@@ -24,19 +25,46 @@ _LOGS: Mapping[str, str] = {
     "cloud-init": "cloud-init", "clustermgtd": "clustermgtd", "clustermgtd_events": "clustermgtd",
     "slurm_resume": "slurm-resume", "compute_console_output": "compute-console", "slurmctld": "slurmctld",
 }  # fmt: skip
+_ENDED_BY_SOMEBODY = "Client.UserInitiatedShutdown"  # by ParallelCluster, when nothing needs it any more
 _STREAM = re.compile(r"(?P<host>[^.]+)\.(?P<instance>i-\w+)\.(?P<log>[\w-]+)")
 
 
 def sent_logs(clients: Clients, cluster: str, instances: Sequence[str], since: datetime | None) -> list[SavedText]:
-    """See `ports.Cloud.sent_logs`: one call for the group, one for its streams, and one for each that is read."""
+    """See `ports.Cloud.sent_logs`: one call for the group, one for its streams, one for the instances that have ended,
+    and one for each text that is read."""
     clients.client("logs")  # clients are made by one thread
     clients.client("ec2")
-    group = _newest_group(clients, cluster)
-    streams = _wanted(_streams(clients, group)) if group else []
     with ThreadPoolExecutor(max_workers=8) as pool:
+        asked = pool.submit(_ended, clients, cluster, since)
+        group = _newest_group(clients, cluster)
+        streams = _wanted(_streams(clients, group)) if group else []
         logs = [pool.submit(_left_out_when_refused, _log, clients, group, one, since) for one in streams]
-        consoles = [pool.submit(_left_out_when_refused, _console, clients, one) for one in instances]
-        return [text for future in (*logs, *consoles) if (text := future.result()) is not None]
+        ended = asked.result()
+        shown = list(dict.fromkeys([*instances, *list(ended)[:_MOST_OF_A_KIND]]))
+        consoles = [pool.submit(_left_out_when_refused, _console, clients, one) for one in shown]
+        texts = [future.result() for future in (*logs, *consoles)]
+    why = SavedText("instance", "EC2 instances", "".join(f"{line}\n" for line in ended.values())) if ended else None
+    return [text for text in (*texts, why) if text is not None]
+
+
+def _ended(clients: Clients, cluster: str, since: datetime | None) -> dict[str, str]:
+    """The cluster's instances that have ended, and not because somebody ended them: what EC2 says of each, by id, the
+    youngest first. EC2 forgets them after about an hour."""
+    tag = {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]}
+    over = {"Name": "instance-state-name", "Values": ["shutting-down", "terminated", "stopping", "stopped"]}
+    try:
+        groups = clients.pages("ec2", "describe_instances", "Reservations", Filters=[tag, over])
+    except CloudError:
+        return {}
+    found = [one for group in groups for one in group["Instances"] if since is None or utc(one["LaunchTime"]) >= since]
+    found.sort(key=lambda one: one["LaunchTime"], reverse=True)
+    told = {one["InstanceId"]: str(one.get("StateReason", {}).get("Message", "")) for one in found}
+    states = {one["InstanceId"]: str(one["State"]["Name"]) for one in found}
+    return {
+        name: f"EC2 instance {name} is {states[name]}: {why}"
+        for name, why in told.items()
+        if why and not why.startswith(_ENDED_BY_SOMEBODY)
+    }
 
 
 def _newest_group(clients: Clients, cluster: str) -> str:

@@ -113,8 +113,9 @@ class Cloud(Protocol):
 
     def sent_logs(self, cluster: str, instances: Iterable[str] = (), since: datetime | None = None) -> list[SavedText]:
         """The ends of the logs that the nodes of the newest cluster of that name have sent to CloudWatch (`since` then
-        only), also when the cluster is gone, and the consoles of instances as EC2 keeps them; what may not be read is
-        left out. One call for each text and two more, side by side: sixteen texts at most, and the consoles."""
+        only), also when the cluster is gone; what EC2 says of instances that ended by themselves; the consoles of those
+        and of `instances`, as EC2 keeps them. What may not be read is left out. One call for each text and three more,
+        side by side: sixteen logs at most, and the consoles."""
 
     def template(self, cluster: str) -> Mapping[str, object] | None:
         """The CloudFormation template of a cluster's stack (its `Resources` by logical id); None when there is none."""

@@ -96,6 +96,8 @@ _HEAD_FAULTS = {
 # Of the head node and the fleet of each cluster that is up: they happen at once.
 _CLUSTER_FAULTS = {
     "slurmctld-down": "Slurm's controller dies, and comes back when it is cleared",
+    "node-boot-failure": "no compute node that boots can be set up: each shuts down, and only its log in CloudWatch "
+    "tells why",
     "ssh-drop": "every ssh connection to the head node breaks now",
     "zombie-node": "Slurm loses an idle node, and its instance runs on and costs, until it is cleared",
     "protected-mode": "the fleet goes into protected mode, as when nodes failed to boot ten times; trnctl cluster "

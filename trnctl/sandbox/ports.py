@@ -91,6 +91,12 @@ class Account(Protocol):
     def terminate(self, cluster: str, names: Sequence[str]) -> None:
         """Terminate the instances behind these nodes; silent for names that have none."""
 
+    def shut_down(self, cluster: str, names: Sequence[str]) -> None:
+        """The machines behind these nodes shut themselves down, and EC2 terminates their instances and says so."""
+
+    def send_logs(self, cluster: str, stream: str, lines: Sequence[str]) -> None:
+        """Put lines into a stream of the cluster's log group, as the CloudWatch agent does; silent without a group."""
+
     def read_object(self, place: str) -> str:
         """The text of an object, s3://BUCKET/KEY; '' when it is not there, or lies elsewhere."""
 

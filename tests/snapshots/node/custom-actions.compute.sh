@@ -449,7 +449,9 @@ step_hooks() {
 export PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin
 said=$(timeout 5 dmesg 2>/dev/null | grep -o 'NEURON_HW_ERR=[A-Z_]*' | tail -n 1)
 if [[ -n $said && -n ${SLURMD_NODENAME:-} ]]; then
-    timeout 20 scontrol update "nodename=$SLURMD_NODENAME" state=drain "reason=trnctl: $said"
+    # The job's own script may have drained it already, with a reason that tells more.
+    state=$(timeout 20 scontrol -o show node "$SLURMD_NODENAME" | grep -o ' State=[^ ]*')
+    [[ $state == *DRAIN* ]] || timeout 20 scontrol update "nodename=$SLURMD_NODENAME" state=drain "reason=trnctl: $said"
 fi
 exit 0
 END

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models.instances import StateReason
 
 from trnctl.sandbox.aws import instances
 from trnctl.sandbox.aws.backends import Backends
@@ -46,6 +48,26 @@ class EmulatedAccount:
             for name in names:
                 if (instance := self._nodes.pop((cluster, name), None)) is not None:
                     self._end(instance)
+
+    def shut_down(self, cluster: str, names: Sequence[str]) -> None:
+        """Terminate the instances behind these nodes, with what EC2 says of one that has shut itself down."""
+        with self._lock:
+            for name in names:
+                if (instance := self._nodes.pop((cluster, name), None)) is not None:
+                    self._end(instance)
+                    code = "Client.InstanceInitiatedShutdown"
+                    instance.state_reason = StateReason(f"{code}: Instance initiated shutdown", code)
+
+    def send_logs(self, cluster: str, stream: str, lines: Sequence[str]) -> None:
+        """Put lines into a stream of the newest log group of that cluster; silent without one."""
+        prefix, at = f"/aws/parallelcluster/{cluster}-", int(time.time() * 1000)
+        with self._lock:
+            groups = [name for name in self._backends.logs.groups if name.startswith(prefix)]
+            if groups and lines:
+                newest = max(groups)  # the name ends in the time of its creation
+                self._backends.logs.ensure_log_stream(newest, stream)
+                events = [{"timestamp": at, "message": line} for line in lines if line]
+                self._backends.logs.put_log_events(newest, stream, events)
 
     def read_object(self, place: str) -> str:
         """The text of an object; '' when it is not there."""

@@ -20,6 +20,7 @@ from trnctl.sandbox.machines.daemons import Daemons
 from trnctl.sandbox.machines.head_timer import HeadTimer, put_hooks, script_of
 from trnctl.sandbox.machines.names import Scheduling, ephemeral_mounts, login_user, scheduling
 from trnctl.sandbox.machines.nodes import Nodes
+from trnctl.sandbox.machines.sent_logs import SentLogs
 from trnctl.sandbox.machines.slurm import SYSTEM_PATH, Slurm, tool
 from trnctl.sandbox.machines.slurm_conf import Site, ignored_settings, slurm_conf
 from trnctl.sandbox.neuron.hardware_faults import strike_again
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 CLUSTER_VARIABLE = "TRNCTL_SANDBOX_CLUSTER"  # in the environment of all that runs on a cluster: its folder
 _TICK_SECONDS = 0.5
 _POWER_DOWN_SECONDS = 15.0
+_SENT_SECONDS = 5.0  # between two looks of the CloudWatch agents at the logs
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Cluster:
         environment = self._environment()
         self._daemons = Daemons(self.name, self._site, register, environment)
         self.slurm = Slurm(self._site.conf)
+        self._sent = SentLogs(account, self.name, self.folder, self._head_name, boot.instance_id)
         self.nodes = Nodes(
             self.name,
             self._site,
@@ -87,10 +90,12 @@ class Cluster:
             boot_seconds=pace.boot_seconds,
             capacity_seconds=pace.capacity_seconds,
             changed=self._nodes_changed,
+            sent=self._sent,
         )
         self._account, self._logs = account, DaemonLogs(self.folder)
         self._timer = HeadTimer(self.folder / "root", environment, seconds=pace.timer_seconds)
         self._controller_down = False
+        self._next_sent = 0.0
         self._ended = threading.Event()
         self._lock = threading.RLock()
 
@@ -203,10 +208,14 @@ class Cluster:
             return [name] if name else []
         if fault == "protected-mode":
             return self._protect()
+        if fault == "node-boot-failure":
+            self.nodes.boots_fail = True
+            return [self.name]
         raise ValueError(f"There is no fault {fault} of a cluster.")
 
     def recover(self) -> None:
         """End the faults that `fail` made; protected mode stays, until the fleet is started."""
+        self.nodes.boots_fail = False
         with self._lock:
             if self._controller_down:
                 self._daemons.start_slurmctld()
@@ -362,8 +371,16 @@ class Cluster:
                 if not self._ended.is_set() and not self._controller_down:
                     try:
                         self.nodes.tick()
+                        self._send_logs()
                     except Exception:  # whatever it is, the next half second needs this thread again
                         log.exception("looking after the nodes of %s", self.name)
+
+    def _send_logs(self) -> None:
+        """Now and then: each look costs a stat for every log."""
+        now = time.monotonic()
+        if now >= self._next_sent:
+            self._next_sent = now + _SENT_SECONDS
+            self._sent.ship(self.nodes.instances())
 
 
 def write_whole(path: Path, text: str) -> None:

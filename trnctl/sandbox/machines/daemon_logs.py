@@ -36,6 +36,24 @@ class DaemonLogs:
             f"Found the following unhealthy dynamic nodes: (x{len(names)}) {list(names)}",
         )
 
+    def boot_failed(self, names: Sequence[str]) -> None:
+        """The instances behind these nodes ended before their slurmd came up."""
+        for name in names:
+            self._write(
+                "clustermgtd",
+                "slurm_plugin.slurm_resources",
+                "is_bootstrap_failure",
+                "WARNING",
+                f"Node bootstrap error: Node {name} is currently in power up state without valid backing instance",
+            )
+        self._write(
+            "clustermgtd",
+            "slurm_plugin.clustermgtd",
+            "_handle_bootstrap_failure_nodes",
+            "WARNING",
+            f"Found the following bootstrap failure nodes: (x{len(names)}) {list(names)}",
+        )
+
     def protected(self, partitions: Sequence[str]) -> None:
         """Nodes of these partitions have failed to boot too often."""
         names = ", ".join(f"'{name}': {{'i1': 10}}" for name in partitions)

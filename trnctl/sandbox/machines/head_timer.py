@@ -1,5 +1,5 @@
-"""The head node's timer and Slurm's hooks: what trnctl's node script puts below /opt/trnctl, run now and then, and below
-/opt/slurm/etc/scripts, which slurmd runs around each job.
+"""The timer of the head node and the hooks of Slurm: what trnctl's node script puts below /opt/trnctl is run now and
+then, what it puts below /opt/slurm/etc/scripts by slurmd, around each job.
 
 The script itself is not run here, where it would change the user's machine. The files that it would put there are taken
 out of it, so that what runs is what a head node gets.

@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from trnctl.errors import ToolError
 from trnctl.sandbox.machines.daemon_logs import DaemonLogs
 from trnctl.sandbox.machines.names import Scheduling
+from trnctl.sandbox.machines.sent_logs import SentLogs
 from trnctl.sandbox.machines.slurm import Slurm, tool
 from trnctl.sandbox.machines.slurm_conf import Site, node_conf
 from trnctl.sandbox.neuron.hardware_faults import mend
@@ -60,8 +62,11 @@ class Nodes:
         boot_seconds: float,
         capacity_seconds: float,
         changed: Callable[[list[NodeInstance]], None],
+        sent: SentLogs,
     ) -> None:
         self.site, self.scheduling, self.active = site, scheduling, True
+        self.boots_fail = False  # a fault: the set-up of every node that boots fails
+        self._sent = sent
         self._cluster, self._account, self._register = cluster, account, register
         self._environment = dict(environment)
         self._boot_seconds, self._capacity_seconds = boot_seconds, capacity_seconds
@@ -95,10 +100,25 @@ class Nodes:
         booting = {answer.name: self._add(answer) for answer in granted}
         self._tell()
         time.sleep(self._boot_seconds)
+        if self.boots_fail:
+            self._fail_boots(granted)
+            return
         with self._lock:
             for name, node in booting.items():
                 if self._nodes.get(name) is node and node.slurmd is None:  # not powered down meanwhile
                     node.slurmd = self._start_slurmd(name, node.spool)
+
+    def _fail_boots(self, instances: list[NodeInstance]) -> None:
+        """The set-up of these nodes fails, and they shut themselves down; `tick` then does what clustermgtd does."""
+        names = [each.name for each in instances]
+        if not names:
+            return
+        for each in instances:
+            self._sent.failed_boot(each, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+        self._account.shut_down(self._cluster, names)
+        self._logs.boot_failed(names)
+        with self._lock:
+            self._dead.update(names)
 
     def power_down(self, names: Iterable[str]) -> None:
         """Cut the power: slurmd and everything that runs on the nodes is killed, the instances are terminated."""
@@ -117,6 +137,11 @@ class Nodes:
         self._kept -= kept
         self._account.abandon(self._cluster, sorted(kept))
         self._account.terminate(self._cluster, gone)
+
+    def instances(self) -> list[NodeInstance]:
+        """The instances of the nodes that have one."""
+        with self._lock:
+            return [node.instance for node in self._nodes.values()]
 
     def kill_one(self) -> str | None:
         """Let one node die, one that runs a job if any does: its processes end, its instance stays. Its name, None
