@@ -64,6 +64,38 @@ def living(states):
     return states is None or any(state not in over for state in states.values())
 
 
+def remember(folder, jobs, states):
+    """Write down Slurm's word for jobs that wrote no end, or knew only that they were ended: Slurm forgets it soon."""
+    for stage, word in states.items():
+        path = folder / "ended" / (stage + ".json")
+        known = read_json(path)
+        told = dict(known, slurm_state=word)
+        if not known:
+            told.update(by="slurm", job=jobs[stage], reason="", at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        elif known.get("exit_code") != 143 or known.get("slurm_state") or known.get("reason") or word == "COMPLETED":
+            continue
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part.write_text(json.dumps(told))
+        part.replace(path)
+        if not known:
+            close(folder, stage)
+
+
+def started(folder, stage):
+    """Whether a stage's job has begun."""
+    return (folder / "logs" / stage / "attempts.json").is_file()
+
+
+def close(folder, stage):
+    """What a job that wrote no end would have done: let the run's own script count it, and copy the records; nobody
+    waits for that."""
+    if started(folder, stage) and (folder / "results.py").is_file():
+        subprocess.call([sys.executable, "-E", str(folder / "results.py"), "close", stage], timeout=20)
+    if (folder / "mirror.py").is_file():
+        quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        subprocess.Popen([sys.executable, "-E", str(folder / "mirror.py")], start_new_session=True, **quiet)
+
+
 def how_it_ended(folder, stages, states):
     """(stage, state, exit code, reason): of the first stage that did not end well, else of the last. `states` are
     Slurm's words by stage, as far as it remembers."""
@@ -80,7 +112,7 @@ def how_it_ended(folder, stages, states):
         reason = str(note.get("reason") or "")
         if not note and word in ("", "COMPLETED"):
             state = "unknown"
-        elif not note and word == "CANCELLED":
+        elif code is None and word == "CANCELLED" and not started(folder, stage):
             reason = "before it started"
         elif code == 143 and word not in REASONED:
             state = "cancelled"
@@ -205,6 +237,7 @@ def main(folder, words):
         if living(known):
             return 0
         states = {stage: known[job] for stage, job in submitted["jobs"].items() if job in known}
+        remember(folder, submitted["jobs"], states)
     attempt = begin(folder)
     if not attempt:
         return 0
