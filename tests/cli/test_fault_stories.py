@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.trnctl_runner import Trnctl, eventually, sandbox
+from trnctl.sandbox.neuron.hardware_faults import break_device_once, sram_error, strike_again
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
@@ -74,6 +76,42 @@ def test_a_broken_device_is_marked_its_node_drained_and_the_run_goes_on(cluster:
     message = json.loads(told.read_text())
     assert (message["run"], message["state"], message["steps_done"]) == ("broken", "completed", 12)
     assert str(told) not in cluster.shared("/fsx/trnctl/runs/broken/run.json").read_text()
+
+
+def test_a_kernel_that_tells_of_broken_hardware_drains_its_node_whoever_had_it(cluster: Trnctl) -> None:
+    """No script of trnctl's is there to ask: the epilog does."""
+    node = "compute1-dy-i1-9"
+    assert node in cluster.slurm("srun", "-N", "1", "-w", node, "hostname")
+    strike_again(cluster.cluster_folder())
+    assert break_device_once(cluster.cluster_folder(), node, sram_error(3, node, "i-0"))
+    cluster.slurm("srun", "-N", "1", "-w", node, "true")
+
+    def drained() -> bool:
+        message = alerts(cluster).get("nodes-unavailable", {}).get("message", "")
+        return "trnctl: NEURON_HW_ERR=SRAM_UNCORRECTABLE_ERROR" in message
+
+    eventually(drained, "the node is drained with its reason", timeout=90)
+    eventually(lambda: "nodes-unavailable" not in alerts(cluster), "it is replaced", timeout=120)
+
+
+def test_what_a_node_that_never_came_up_sent_to_cloudwatch_is_found(cluster: Trnctl) -> None:
+    with fault(cluster, "node-boot-failure"):
+        nodes = ["--", "--nodelist=compute1-dy-i1-[13-14]"]
+        cluster("submit", "bert-large", "-N", "2", "--name", "unborn", *STEPS, *nodes, timeout=90)
+        found: dict[str, Any] = {}
+
+        def told() -> bool:
+            found.update({one["code"]: one for one in cluster.json("why", "unborn", timeout=90)["findings"]})
+            return "package-index-failed" in found
+
+        eventually(told, "why names the cause", timeout=150)
+        finding = found["package-index-failed"]
+        assert re.fullmatch(r"CloudWatch ip-[\d-]+\.i-\w+\.cloud-init-output", finding["file"])
+        assert "Temporary failure resolving" in finding["evidence"]
+        talk = cluster("why", "unborn", timeout=90).talk
+        assert "what has reached CloudWatch was read: cloud-init-output" in talk
+        assert "EC2 instances" in talk
+    cluster("cancel", "unborn")
 
 
 def test_connections_that_break_lose_no_line(cluster: Trnctl) -> None:

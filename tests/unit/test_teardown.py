@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from trnctl.actions.runs import OpenCluster
 from trnctl.actions.stack import Progress
 from trnctl.actions.teardown import Proof, check, check_export, check_storage, plan_teardown, teardown
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
-from trnctl.ports import ExportStep, FileSystem, Job, Resource
+from trnctl.ports import ExportStep, FileSystem, Job, QueuePicture, Resource
 
 LUSTRE = FileSystem("fs-0aa11bb22cc33dd61", "fsx-lustre", 1200, "available", "SCRATCH_2")
 OTHER = FileSystem("fs-0aa11bb22cc33dd99", "fsx-lustre", 2400, "AVAILABLE")
@@ -422,3 +423,26 @@ def test_a_file_system_that_does_not_go_away_is_not_waited_for_without_end(world
     stubborn = OpenCluster("ultra1", "us-west-2", services, here.runs_folder)
     with pytest.raises(CloudError, match="still there after 20 minutes"):
         list(teardown(plan_teardown(stubborn), stubborn, delete_storage=True))
+
+
+def test_a_job_that_comes_while_the_records_are_copied_is_not_deleted_with_the_cluster(world: World) -> None:
+    plan, job = plan_teardown(opened(world)), Job("7", "a3f", "train", "pending", "", 4, "ana")
+
+    class Late(InMemoryQueue):
+        def observe(self, *words: Any, **named: Any) -> QueuePicture:
+            """Somebody submits right after the first look."""
+            seen = super().observe(*words, **named)
+            self.others = [job]
+            return seen
+
+    world.queue = world.head.queue_behind = Late(world.clock)
+    with pytest.raises(RefusedError, match="has come to work since you were asked: a3f"):
+        list(teardown(plan, opened(world), delete_storage=True))
+    assert world.cloud.observe("ultra1").stack is not None
+
+
+def test_a_cluster_that_is_being_deleted_takes_no_work(world: World) -> None:
+    world.cloud.move("ultra1", "deleting", "DELETE_IN_PROGRESS")
+    assert opened(world).queue() is world.queue
+    with pytest.raises(RefusedError, match="is being deleted, and takes no more work"):
+        opened(world).queue(work=True)

@@ -248,3 +248,19 @@ def test_a_file_without_queues_says_so() -> None:
     smallest: Any = BLOCK.partition("  queues:")[0]
     with pytest.raises(UsageError, match="writes no queues"):
         with_counts(smallest, read_counts(["compute1/i1=0:3"]))
+
+
+def test_an_update_that_another_one_is_ahead_of_does_not_start_the_fleet_under_it(
+    world: World, spec: ClusterSpec
+) -> None:
+    plan = plan_update(spec, world.services(), RUNS)
+    world.provisioner.refuses_update = RefusedError("is in UPDATE_IN_PROGRESS state", remedy="Wait for it.")
+
+    def another() -> None:
+        world.cloud.move("ultra1", "updating", "UPDATE_IN_PROGRESS")
+
+    world.clock.after(1, another)
+    with pytest.raises(RefusedError, match="UPDATE_IN_PROGRESS"):
+        list(update(plan, world.services()))
+    assert fleet(world) == "stopped", "whoever updates starts it at its end"
+    assert MARK in marks(world)

@@ -50,5 +50,5 @@ def plan_alloc(spec: ClusterSpec | None, *, nodes: int, queue: str | None, time_
 
 def alloc(plan: AllocPlan, opened: OpenCluster) -> int:
     """Hand over the terminal; the exit code of the shell there."""
-    head = head_of(opened.cluster, opened.services)
+    head = head_of(opened.cluster, opened.services, work=True)
     return opened.services.head.allocator(head).shell(plan.allocation)

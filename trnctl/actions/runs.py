@@ -23,9 +23,10 @@ class OpenCluster:
     bucket: str | None = None
     spec: ClusterSpec | None = None
 
-    def queue(self) -> JobQueue:
-        """The cluster's Slurm. NotFoundError and RefusedError when there is no head node that runs."""
-        return self.services.head.queue(head_of(self.cluster, self.services))
+    def queue(self, *, work: bool = False) -> JobQueue:
+        """The cluster's Slurm. NotFoundError and RefusedError when there is no head node that runs, or none that takes
+        `work`."""
+        return self.services.head.queue(head_of(self.cluster, self.services, work=work))
 
 
 def find_run(opened: OpenCluster, name: str) -> tuple[QueuePicture, RunRecord]:
@@ -66,4 +67,4 @@ def cancel(opened: OpenCluster, name: str) -> tuple[RunRecord, Sequence[str]]:
 def resume(opened: OpenCluster, name: str, *, hold: bool = False) -> Resumed:
     """Let a run that ended before its last step go on, in its own folder."""
     _, record = find_run(opened, name)
-    return opened.queue().resume(record.run, opened.runs_folder, hold=hold)
+    return opened.queue(work=True).resume(record.run, opened.runs_folder, hold=hold)

@@ -380,8 +380,9 @@ def send(plan: SubmitPlan, queue: JobQueue) -> Submitted:
         raise Interrupted(f"whether {plan.run} was submitted is not known", remedy=again) from None
 
 
-def head_of(cluster: str, services: Services) -> Instance:
-    """The running head node. NotFoundError when there is no cluster, RefusedError when it has none that runs."""
+def head_of(cluster: str, services: Services, *, work: bool = False) -> Instance:
+    """The running head node. NotFoundError when there is no cluster, RefusedError when it has none that runs, or when
+    it is to be given `work` while the cluster is being deleted."""
     seen = services.cloud.observe(cluster)
     if seen.stack is None:
         raise NotFoundError(
@@ -392,5 +393,10 @@ def head_of(cluster: str, services: Services) -> Instance:
         raise RefusedError(
             f"{cluster} is {seen.stack.phase} and its head node is {head.state if head else 'not there'}",
             remedy="wait until trnctl status says that it runs",
+        )
+    if work and seen.stack.phase == "deleting":
+        raise RefusedError(
+            f"{cluster} is being deleted, and takes no more work",
+            remedy="trnctl cluster create makes it anew once it is gone: trnctl status shows whether it is",
         )
     return head

@@ -190,6 +190,7 @@ def teardown(plan: TeardownPlan, opened: OpenCluster, *, delete_storage: bool, e
     records = _mirror(plan, opened, delete_storage=delete_storage)
     if plan.stack is not None:
         phase = plan.stack.phase
+        _refuse_what_came(plan, opened)  # copying the records takes its time
         yield from delete_stack(name, services)
         deleted.append(f"cluster {name}" + (f" ({plan.resources} resources, it was {phase})" if plan.resources else ""))
         deleted += [f"{one.kind} {one.id}" for one in plan.lost]

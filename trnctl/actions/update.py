@@ -145,11 +145,18 @@ def update(
             raise
         except TrnctlError as error:
             failed = error
+            # Where somebody else's update is under way, it needs the fleet as it is, and starts it at its end.
+            restarts = restarts and not _under_way(name, services)
     if restarts:
         yield from set_fleet(name, services, running=True)
         forget_stop(name, services)
     if failed is not None:
         raise failed
+
+
+def _under_way(cluster: str, services: Services) -> bool:
+    stack = services.cloud.observe(cluster).stack
+    return stack is not None and stack.phase == "updating"
 
 
 def _refuse_what_came(plan: UpdatePlan, services: Services) -> None:

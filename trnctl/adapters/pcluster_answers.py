@@ -151,8 +151,14 @@ _MESSAGES: tuple[tuple[str, type[TrnctlError], str], ...] = (
     (
         r"already exists",
         RefusedError,
-        "If it is the remains of a failed creation, delete it first: trnctl cluster delete. Otherwise update it, or"
-        " choose another name.",
+        "Somebody has made it meanwhile, or makes it now. Run trnctl cluster create again: it follows a creation to its"
+        " end, and deletes the remains of a failed one first; or choose another name.",
+    ),
+    (
+        r"is in \w+_IN_PROGRESS state and can ?not be updated",
+        RefusedError,
+        "Another update is under way. Run trnctl cluster update again: it waits for that one, then changes what the"
+        " file still asks for.",
     ),
     (
         r"[Nn]ode\.js|node executable|reading 'metadata'|_NodeProcess",

@@ -88,7 +88,7 @@ def _carry_out(screen: "Screen", prepared: "Prepared", *, yes: bool, follow: boo
     from trnctl.cli.planning import bring
 
     plan, opened, spec, code = prepared
-    slurm = opened.queue()
+    slurm = opened.queue(work=True)
     plan = actions.take_up(plan, actions.look(plan, slurm, opened.runs_folder))
     screens.plan(screen, plan, opened.services.notice)
     if plan.due:

@@ -131,7 +131,7 @@ def _carry_out(screen: "Screen", ready: "Ready", *, follow: bool) -> None:
     from trnctl.cli import run_screens as screens
 
     screens.submit_plan(screen, ready.plan, ready.opened.services.notice)
-    opened, run, slurm = ready.opened, ready.plan.run, ready.opened.queue()
+    opened, run, slurm = ready.opened, ready.plan.run, ready.opened.queue(work=True)
     if ready.code is not None:
         screens.code_brought(screen, ready.code.bring(opened))
     screens.submitted(screen, ready.plan, send(ready.plan, slurm), follow=follow)
