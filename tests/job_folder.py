@@ -57,8 +57,8 @@ echo "$*" >>"$SEEN.sysctl"
 [ "$1" != -n ] || echo 44000
 [ "$1" = -n ] || [ -z "$NO_RIGHT" ]
 """
-# The jobs that live, in the form that cache.py asks for, or this job's own state; the job's nodes that are down, as Slurm
-# has noticed by then.
+# The jobs that live, in the form that cache.py asks for, or this job's own state; the job's nodes that are down, as
+# Slurm has noticed by then.
 _SQUEUE = 'case "$*" in *"-o %T"*) printf "%s" "$OWN_STATE" ;; *) printf "%s" "$JOBS" ;; esac'
 _SINFO = """\
 echo "$*" >>"$SEEN.sinfo"

@@ -185,8 +185,8 @@ class _Case:
 
 def _undecided(found: Diagnosis) -> bool:
     """Whether the worst that was found is a symptom: what a node that is gone has sent may tell the cause."""
-    kinds = known().by_code()
-    return bool(found.findings) and kinds[found.findings[0].code].kind in {"symptom", "fallback"}
+    signature = known().by_code().get(found.findings[0].code) if found.findings else None
+    return bool(found.findings) and (signature is None or signature.kind in {"symptom", "fallback"})
 
 
 def _joined(
