@@ -11,7 +11,8 @@ import pytest
 
 from tests.fakes import World
 from tests.recipes import recipe
-from trnctl.actions.submit import Facts, SubmitPlan, Wishes, head_of, plan_submit, run_name, runs_folder
+from trnctl.actions.head_node import head_of
+from trnctl.actions.submit import Facts, SubmitPlan, Wishes, plan_submit, run_name, runs_folder
 from trnctl.errors import NotFoundError, RefusedError, UsageError
 from trnctl.specs.cluster import ClusterSpec
 from trnctl.specs.loading import load_cluster_file

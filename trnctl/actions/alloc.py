@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trnctl.actions.head_node import head_of
 from trnctl.actions.runs import OpenCluster
-from trnctl.actions.submit import head_of
 from trnctl.errors import RefusedError, UsageError
 from trnctl.plan.cost import Price, price_of
 from trnctl.ports import Allocation

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from trnctl.actions.head_node import head_of
 from trnctl.actions.runs import OpenCluster
-from trnctl.actions.submit import head_of
 from trnctl.errors import NotFoundError, RefusedError
 from trnctl.findings import Finding
 from trnctl.ports import CacheEntry, CachePicture, CompileCache, Pruned, Unlocked

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from trnctl.actions.head_node import head_of
 from trnctl.actions.runs import OpenCluster, find_run
-from trnctl.actions.submit import head_of
 from trnctl.errors import ToolError, UsageError
 from trnctl.plan.code import Code
 from trnctl.plan.ignore import ALWAYS, IgnoreRule, ignored, rules_of

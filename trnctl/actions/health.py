@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from trnctl.actions.head_node import head_of
 from trnctl.actions.runs import OpenCluster
-from trnctl.actions.submit import head_of
 from trnctl.codes import CODES
 from trnctl.errors import RunFailed, ToolError, UsageError
 from trnctl.findings import Finding

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
+from trnctl.actions.head_node import head_of
 from trnctl.actions.runs import OpenCluster, find_run
 from trnctl.actions.status import RunStatus, status, summarize
-from trnctl.actions.submit import head_of
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, UsageError
 from trnctl.findings import Finding
 from trnctl.ports import JobState, QueuePicture, RunRecord, StoredObject

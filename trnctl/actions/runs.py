@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trnctl.actions.submit import head_of
+from trnctl.actions.head_node import head_of
 from trnctl.errors import NotFoundError, RefusedError, UsageError
 from trnctl.ports import JobQueue, QueuePicture, Resumed, RunRecord, Services
 from trnctl.specs.cluster import ClusterSpec

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Literal
 
-from trnctl.errors import ConnectionLost, Interrupted, NotFoundError, RefusedError, UsageError, WaitedTooLong
+from trnctl.errors import ConnectionLost, Interrupted, RefusedError, UsageError, WaitedTooLong
 from trnctl.findings import Finding
 from trnctl.plan.block import clip_to_block
 from trnctl.plan.cap import Cap, cap_of, check_cap
@@ -20,7 +20,7 @@ from trnctl.plan.outlook import admit
 from trnctl.plan.proposal import propose, ranks_on
 from trnctl.plan.risk import Risk, work_at_risk
 from trnctl.plan.software import admit_software, instead
-from trnctl.ports import CacheWish, File, Instance, JobQueue, Services, Stage, Submission, Submitted
+from trnctl.ports import CacheWish, File, JobQueue, Stage, Submission, Submitted
 from trnctl.render.job import (
     JobRequest,
     documents,
@@ -378,25 +378,3 @@ def send(plan: SubmitPlan, queue: JobQueue) -> Submitted:
         raise WaitedTooLong(f"{error.message} Whether {plan.run} was submitted is not known.", remedy=again) from error
     except KeyboardInterrupt:
         raise Interrupted(f"whether {plan.run} was submitted is not known", remedy=again) from None
-
-
-def head_of(cluster: str, services: Services, *, work: bool = False) -> Instance:
-    """The running head node. NotFoundError when there is no cluster, RefusedError when it has none that runs, or when
-    it is to be given `work` while the cluster is being deleted."""
-    seen = services.cloud.observe(cluster)
-    if seen.stack is None:
-        raise NotFoundError(
-            f"there is no cluster {cluster}", remedy="trnctl cluster create makes it; trnctl cluster list shows others"
-        )
-    head = seen.head
-    if head is None or head.state != "running":
-        raise RefusedError(
-            f"{cluster} is {seen.stack.phase} and its head node is {head.state if head else 'not there'}",
-            remedy="wait until trnctl status says that it runs",
-        )
-    if work and seen.stack.phase == "deleting":
-        raise RefusedError(
-            f"{cluster} is being deleted, and takes no more work",
-            remedy="trnctl cluster create makes it anew once it is gone: trnctl status shows whether it is",
-        )
-    return head

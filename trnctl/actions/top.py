@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from statistics import fmean, median
 
+from trnctl.actions.head_node import head_of
 from trnctl.actions.runs import OpenCluster
-from trnctl.actions.submit import head_of
 from trnctl.errors import ConnectionLost, WaitedTooLong
 from trnctl.findings import Finding, Level, by_severity
 from trnctl.ports import JobLoad, LoadPicture, NodeLoad

@@ -36,7 +36,7 @@ def ssh(
     node: Annotated[str | None, typer.Argument(help="A compute node; without one, the head node.")] = None,
 ) -> None:
     """A shell on the head node or on a compute node; `-- CMD` runs one command there."""
-    from trnctl.actions.submit import head_of
+    from trnctl.actions.head_node import head_of
 
     session: Session = context.obj
     opened = session.open()
