@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.trnctl_runner import EXAMPLES, SIXTEEN, Trnctl
+from tests.recipes import recipe_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -181,3 +182,13 @@ def test_a_run_of_one_s_own_is_planned_from(nowhere: Trnctl) -> None:
     ended = nowhere("plan", "bert-large", "-N", "16", "--results", "results.json", target="aws")
     assert cell(ended.out, "rate", 0) == "20,000 seq/s"
     assert cell(ended.out, "ground", 0) == "yours"
+
+
+def test_a_recipe_that_cannot_be_read_is_told_as_json_too(nowhere: Trnctl, tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(recipe_text("fsdp-llama3-8b").replace("global: 512", "global: 500"))
+    refused = nowhere("-o", "json", "plan", str(recipe), "-N", "4", code=2, target="aws")
+    [found] = refused.json["findings"]
+    assert (found["level"], found["path"], refused.json["plans"]) == ("error", "batch.global", [])
+    assert found["line"]
+    assert found["remedy"]

@@ -11,6 +11,7 @@ from trnctl.errors import UsageError
 
 if TYPE_CHECKING:
     from trnctl.plan.outlook import Assumptions
+    from trnctl.specs.cluster import ClusterFile
     from trnctl.specs.workload import Published, WorkloadSpec
 
 _SCALINGS: Mapping[str, Literal["strong", "weak"] | None] = {"both": None, "strong": "strong", "weak": "weak"}
@@ -53,14 +54,12 @@ def plan(
     """What a layout needs and costs before a node starts: exit 2 when it is illegal, 3 when it does not fit."""
     from trnctl.actions.plan import PlanWishes, plan_layouts
     from trnctl.cli import plan_screens as screens
-    from trnctl.cli.files import read_workload
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
     if scaling not in _SCALINGS:
         raise UsageError(f"--scaling {scaling} is not known", remedy="use one of both, strong, weak")
-    file = session.find_file()
-    recipe = read_workload(workload, file)
+    file, recipe = _read(session, workload)
     wishes = PlanWishes(
         nodes=_counts(nodes) if nodes is not None else (),
         scaling=_SCALINGS[scaling],
@@ -76,6 +75,20 @@ def plan(
     refused = answer.refusal()
     if refused is not None:
         raise refused
+
+
+def _read(session: Session, workload: str) -> "tuple[ClusterFile | None, WorkloadSpec]":
+    """The cluster file, if there is one, and the recipe. What is wrong in them is told as JSON too."""
+    from trnctl.cli.files import read_workload
+    from trnctl.cli.output import Screen
+
+    try:
+        file = session.find_file()
+        return file, read_workload(workload, file)
+    except UsageError as error:
+        if session.json and error.findings:
+            Screen(session).findings(error.findings, {"plans": []})
+        raise
 
 
 def _counts(text: str) -> list[int]:
