@@ -10,7 +10,7 @@ import pytest
 from tests.fakes import World
 from trnctl.actions.health import HealthPlan, HealthWishes, check, door, findings, plan_health, reasons, verdict
 from trnctl.actions.runs import OpenCluster
-from trnctl.errors import NotFoundError, RefusedError, RunFailed, ToolError, UsageError
+from trnctl.errors import NotFoundError, RefusedError, RunFailed, ToolError, TrnctlError
 from trnctl.ports import Drained, HealthReport, NodeFinding
 from trnctl.render import templates
 from trnctl.specs.cluster import ClusterSpec
@@ -81,10 +81,15 @@ def test_what_the_nodes_should_have_comes_from_the_file(world: World) -> None:
     assert (bare["efa"], bare["links"], bare["collectives"]) == (0, False, False)
 
 
-@pytest.mark.parametrize("wishes", [{"queue": "nope"}, {"nodes": 5}, {"nodes": 0}, {"queue": "gpus"}])
-def test_what_cannot_be_checked_is_refused_before_anything_is_asked(world: World, wishes: dict[str, object]) -> None:
-    with pytest.raises(UsageError) as caught:
+@pytest.mark.parametrize(
+    ("wishes", "code"), [({"queue": "nope"}, 2), ({"nodes": 5}, 3), ({"nodes": 0}, 2), ({"queue": "gpus"}, 2)]
+)
+def test_what_cannot_be_checked_is_refused_before_anything_is_asked(
+    world: World, wishes: dict[str, object], code: int
+) -> None:
+    with pytest.raises(TrnctlError) as caught:
         planned(world, **wishes)
+    assert caught.value.exit_code == code
     assert caught.value.remedy
 
 

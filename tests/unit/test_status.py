@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from tests.fakes import START, World
-from trnctl.actions.runs import OpenCluster, cancel, find_run, results_of
+from trnctl.actions.runs import OpenCluster, cancel, check_log, find_run, results_of
 from trnctl.actions.status import ClusterStatus, current_stage, status, summary
 from trnctl.cli.status_screens import picture, risk_words
 from trnctl.errors import NotFoundError, RefusedError, ToolError, UsageError
@@ -242,6 +242,17 @@ def test_a_stack_that_failed_without_a_reason_of_its_own_gets_the_cause(world: W
     [alert] = [one for one in look(world).alerts if one.code == "stack-failed"]
     assert "no reason given" not in alert.message
     assert "capacity" in alert.message
+
+
+@pytest.mark.parametrize(("stage", "node"), [("nope", None), ("prepar", None), (None, 16), ("train", 99)])
+def test_a_log_that_there_is_not_is_refused(stage: str | None, node: int | None) -> None:
+    record = RunRecord("r", f"{FOLDER}/r", {**MANIFEST, "nodes": 16, "stages": ["train"]})
+    with pytest.raises(UsageError, match=r"r has no (stage|node)"):
+        check_log(record, stage=stage, node=node)
+    check_log(record, stage="prepare", node=15)
+    with pytest.raises(UsageError, match="no stage compile"):
+        check_log(record, stage="compile", node=None)
+    check_log(replace(record, manifest={}), stage="compile", node=99)
 
 
 def test_the_work_at_risk_is_what_no_checkpoint_holds(world: World) -> None:

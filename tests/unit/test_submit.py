@@ -189,3 +189,11 @@ def test_what_is_doubtful_is_part_of_the_plan() -> None:
     )
     assert [finding.code for finding in doubtful.findings] == ["recipe-experimental", "sdk-unproven"]
     assert plan(Wishes(nodes=4)).findings == ()
+
+
+def test_an_address_that_nobody_can_be_told_at_is_refused_without_its_token() -> None:
+    with pytest.raises(UsageError, match=r"^ftp://… is neither") as caught:
+        plan(Wishes(nodes=4, notify="ftp://host/s3cret"))
+    assert "s3cret" not in f"{caught.value.message} {caught.value.remedy}"
+    for target in ("https://hooks.example.com/t", "HTTP://h/x", "mail -s done me@example.com", "curl ftp://x"):
+        plan(Wishes(nodes=4, notify=target))

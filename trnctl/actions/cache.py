@@ -99,7 +99,7 @@ def prune(opened: OpenCluster, plan: PrunePlan) -> Pruned:
 def _named(picture: CachePicture, text: str) -> CacheEntry:
     found = [entry for entry in picture.entries if entry.fingerprint.startswith(text)]
     if len(found) != 1:
-        known = ", ".join(entry.fingerprint for entry in found or picture.entries) or "none yet"
+        known = ", ".join(sorted({entry.fingerprint for entry in found or picture.entries})) or "none yet"
         raise NotFoundError(
             f"{text} is the beginning of {len(found)} fingerprints"
             if found

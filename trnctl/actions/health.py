@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from trnctl.actions.head_node import head_of
 from trnctl.actions.runs import OpenCluster
 from trnctl.codes import CODES
-from trnctl.errors import RunFailed, ToolError, UsageError
+from trnctl.errors import RefusedError, RunFailed, ToolError, UsageError
 from trnctl.findings import Finding
 from trnctl.plan.cost import Price, price_of
 from trnctl.ports import CheckProgress, Drained, HealthCheck, HealthReport, NodeFinding, NodeHealth
@@ -53,12 +53,15 @@ class HealthPlan:
 
 def plan_health(opened: OpenCluster, spec: ClusterSpec, wishes: HealthWishes) -> HealthPlan:
     """Everything that is known before anything is touched. UsageError for a queue that is not there, or that has no
-    Neuron devices, or fewer nodes."""
+    Neuron devices, and for no nodes at all; RefusedError where it has fewer."""
     queue = _queue(spec, wishes.queue)
     resource = queue.compute_resources[0]
     most = sum(one.max_count for one in queue.compute_resources if one.instance_type == resource.instance_type)
-    if wishes.nodes is not None and not 1 <= wishes.nodes <= most:
-        raise UsageError(f"{queue.name} has {most} nodes of that type", remedy=f"use -N 1 to {most}, or leave it out")
+    asked, way = wishes.nodes, f"use -N 1 to {most}, or leave it out"
+    if asked is not None and asked < 1:
+        raise UsageError(f"-N {asked} is no number of nodes to look at", remedy=way)
+    if asked is not None and asked > most:
+        raise RefusedError(f"{queue.name} has at most {most} nodes of {resource.instance_type}", remedy=way)
     disks = ["/", "/tmp", f"{opened.services.mount_prefix}{spec.shared_mount}"]  # noqa: S108  only looked at
     disks += [f"{opened.services.mount_prefix}{queue.ephemeral_mount}"] if queue.ephemeral_mount else []
     expect = expected(

@@ -48,6 +48,19 @@ def find_run(opened: OpenCluster, name: str) -> tuple[QueuePicture, RunRecord]:
     return picture, picture.runs[0]
 
 
+def check_log(record: RunRecord, *, stage: str | None, node: int | None) -> None:
+    """UsageError for a stage that the run does not have, or a node; from the manifest, as far as that says."""
+    told = record.manifest.get("stages")
+    stages = ["prepare", *(told if isinstance(told, list) else ["compile", "train"])]
+    if stage is not None and stage not in stages:
+        raise UsageError(f"{record.run} has no stage {stage}", remedy=f"--stage takes {', '.join(stages)} here")
+    nodes = record.manifest.get("nodes")
+    if node is not None and isinstance(nodes, int) and node >= nodes:
+        raise UsageError(
+            f"{record.run} has no node {node}: it is on {nodes}, counted from 0", remedy=f"use --node 0 to {nodes - 1}"
+        )
+
+
 def results_of(record: RunRecord) -> Mapping[str, object]:
     """results.json as the run's jobs wrote it. RefusedError while there is none."""
     if record.results is None:

@@ -132,9 +132,10 @@ def report_of(
         raise UsageError(f"{name} could be {' or '.join(one.run for one in exact)}", remedy="give the whole name")
     there = ", ".join([*studies, *dict.fromkeys(str(one.manifest.get("workload")) for one in picture.runs)][:8])
     what = f"no study, workload or run {name}" if name else "no study yet"
+    making = "trnctl study run WORKLOAD --nodes 1,2,4,8,16 makes a study"
     raise NotFoundError(
         f"{cluster or 'the cluster'} has {what}",
-        remedy=f"there is {there}" if there else "trnctl study run WORKLOAD --nodes 1,2,4,8,16 makes one",
+        remedy=f"name what there is: {there}; {making}" if there else making,
     )
 
 

@@ -16,6 +16,7 @@ from trnctl.plan.block import clip_to_block
 from trnctl.plan.cap import Cap, cap_of, check_cap
 from trnctl.plan.estimate import Estimate, estimate
 from trnctl.plan.layout import Layout, check_queue
+from trnctl.plan.notify import check_notify
 from trnctl.plan.outlook import admit
 from trnctl.plan.proposal import propose, ranks_on
 from trnctl.plan.risk import Risk, work_at_risk
@@ -122,6 +123,7 @@ def plan_submit(
     layout = admitted.layout
     check_queue(layout, queue, instance_type)
     _check_name(run)
+    check_notify(wishes.notify or spec.notify)
     compiles = wishes.compile != "skip" and workload.compile != "none"
     guess = estimate(
         workload, layout, instance_type, arguments=wishes.arguments, compiles=compiles, prices=wishes.prices,

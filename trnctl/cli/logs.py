@@ -26,16 +26,17 @@ def logs(
     ] = None,
 ) -> None:
     """Print a run's logs; exit 6 when the followed run failed."""
-    from trnctl.actions.runs import find_run
+    from trnctl.actions.runs import check_log, find_run
     from trnctl.cli import run_screens as screens
     from trnctl.cli.output import Screen
     from trnctl.cli.words import moment
 
     session: Session = context.obj
     opened = session.open()
-    name = find_run(opened, run)[1].run
+    record = find_run(opened, run)[1]
+    check_log(record, stage=stage, node=node)
     begin = moment("--since", since, opened.services.clock.now()) if since else None
     events = opened.queue().follow(
-        name, opened.runs_folder, stage=stage or "", node=node, wait=follow, last=last, since=begin
+        record.run, opened.runs_folder, stage=stage or "", node=node, wait=follow, last=last, since=begin
     )
-    screens.follow_run(Screen(session), name, events, judge=follow, opened=opened)
+    screens.follow_run(Screen(session), record.run, events, judge=follow, opened=opened)

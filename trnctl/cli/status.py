@@ -35,14 +35,22 @@ def ssh(
     context: typer.Context,
     node: Annotated[str | None, typer.Argument(help="A compute node; without one, the head node.")] = None,
 ) -> None:
-    """A shell on the head node or on a compute node; `-- CMD` runs one command there."""
+    """A shell on the head node or on a compute node; `-- CMD` runs one command there, and its exit code is ours."""
     from trnctl.actions.head_node import head_of
+    from trnctl.errors import ToolError
 
     session: Session = context.obj
     opened = session.open()
     shell = opened.services.head.shell(head_of(opened.cluster, opened.services))
     command = " ".join(session.rest or ())  # as ssh does: the words are joined, and the shell there reads them
+    # Compute nodes have no way in from outside; the head node's own key opens them.
     if node:
-        # Compute nodes have no way in from outside; the head node's own key opens them.
-        raise typer.Exit(shell.interact(["ssh", node, command] if command else ["ssh", "-t", node]))
-    raise typer.Exit(shell.interact(["bash", "-c", command] if command else []))
+        code = shell.interact(["ssh", node, command] if command else ["ssh", "-t", node])
+    else:
+        code = shell.interact(["bash", "-c", command] if command else [])
+    if code == 255:  # ssh's own; a command there may end so too, and has said why
+        raise ToolError(
+            f"ssh to {node or 'the head node'} of {opened.cluster} ended with 255: it says why above",
+            remedy="trnctl status shows which nodes are up; a job or trnctl alloc starts one that is powered down",
+        )
+    raise typer.Exit(code)
