@@ -153,6 +153,8 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     (QUEUE, "    CapacityType: CAPACITY_BLOCK\n", "capacity-block-counts capacity-without-id placement-group-with-reservation"),
     (f"{TYPE}, ", f"{TYPE}, CapacityReservationTarget: {{CapacityReservationId: cr-1}}, ", "cr-id placement-group-with-reservation"),
     (f"{TYPE}, ", f"{TYPE}, CapacityReservationTarget: {{}}, ", "reservation-target"),
+    (f"{TYPE}, ", f"{TYPE}, CapacityReservationTarget: {{CapacityReservationResourceGroupArn: cr-0aa11bb22cc33dd51}}, ", "arn"),
+    (f"{TYPE}, ", f"{TYPE}, CapacityReservationTarget: {{CapacityReservationResourceGroupArn: 'arn:aws:resource-groups:us-west-2:1:group/x'}}, ", ""),
     ("{Name: any, ", "{Name: any, CapacityReservationTarget: {CapacityReservationId: cr-0aa11bb22cc33dd51}, ", "reservation-with-instances"),
     (f"{TYPE}, ", f"{TYPE}, SpotPrice: 3, ", "spot-price-without-spot"),
     ("  - Name: cpu\n", "  - Name: cpu\n    AllocationStrategy: capacity-optimized\n", "allocation-strategy"),
@@ -270,6 +272,8 @@ def test_line_column_and_the_place_where_a_key_belongs() -> None:
         (HEAD, f"{HEAD}  S3Access: []\n", "HeadNode.Iam.S3Access"),
         (HEAD, f"{HEAD}  KeyName: x\n", "HeadNode.Ssh.KeyName"),
         ("SubnetId: subnet", "SubnetIds: subnet", "Did you mean SubnetId?"),
+        (HEAD, f"{HEAD}  InternalSharedStorageType: Efs\n", "Did you mean SharedStorageType?"),
+        ("Os: ubuntu2404", "Os: `ubuntu2404`", "Remove the backticks"),
         ("Efa: {Enabled: true}", "Efa: yes", "Efa: {Enabled: true}"),
         ("MaxCount: 4, Efa", "MaxCount: 8 nodes, Efa", "plain value"),
         ("Os: ubuntu2404", "Os: ubuntu2004", "Write `Os: ubuntu2404`"),
@@ -398,6 +402,11 @@ def test_the_size_that_a_volume_gets_unasked_is_named() -> None:
     [finding] = found(changed(END, f"{END}{STORE}Ebs, EbsSettings: {{VolumeType: sc1}}}}\n"))
     assert "35 GiB" in finding.message
     assert "500" in finding.remedy
+
+
+def test_a_key_for_a_file_system_that_exists_is_not_to_be_encrypted_after_all() -> None:
+    mounted = f"{END}{STORE}Efs, EfsSettings: {{FileSystemId: fs-0aa11bb2, KmsKeyId: k}}}}\n"
+    assert [finding.code for finding in found(changed(END, mounted))] == ["storage-exists"]
 
 
 def test_a_merge_key_stands_at_its_own_line() -> None:

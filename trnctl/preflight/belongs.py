@@ -77,8 +77,12 @@ def _nearest(name: str, keys: Iterable[str]) -> str | None:
     likeness = {key: SequenceMatcher(None, _plain(name), _plain(key)).ratio() for key in keys}
     best = max(likeness, key=lambda key: likeness[key], default=None)
     if best is None or likeness[best] < _NEAR:
-        return next((key for key in keys if len(_plain(name)) > 5 and _plain(key).endswith(_plain(name))), None)
+        return next((key for key in keys if _ends_with(key, name) or _ends_with(name, key)), None)
     return best
+
+
+def _ends_with(longer: str, shorter: str) -> bool:
+    return len(_plain(shorter)) > 5 and _plain(longer).endswith(_plain(shorter))
 
 
 @cache

@@ -68,7 +68,8 @@ def of_another_kind(root: Place, file: str) -> Finding | None:
     too small to tell."""
     names = root.keys()
     if root.at("Build").is_section and not {"HeadNode", "Scheduling"} & set(names):
-        words, remedy = "This describes an image (pcluster build-image), not a cluster", "Name the cluster's file."
+        words = "This describes an image, not a cluster: it is for pcluster build-image --image-configuration"
+        remedy = "Name the cluster's file."
         return _finding(words, remedy, file, root.at("Build").line)
     if {"Image", "HeadNode", "Scheduling", "SharedStorage", "LoginNodes"} & set(names):
         return None

@@ -12,6 +12,7 @@ from trnctl.specs import rules
 from trnctl.specs.values import shown
 
 _NAME = re.compile(r"(?!default$)[a-z][a-z0-9-]{0,24}")
+_GROUP_ARN = re.compile(r"arn:[^:]+:resource-groups:[^:]*:[^:]*:group/.+")
 _MOST = 50  # queues, compute resources in a queue, and in the cluster (ParallelCluster 3.6 and newer)
 _MOST_QUEUES_BEFORE, _MOST_RESOURCES_BEFORE = 10, 5  # queues, and compute resources in a queue
 _MOST_POOLS = 10
@@ -140,6 +141,10 @@ def reservation_targets(config: Config, report: Report) -> None:
             report.say("reservation-target", target, "A reservation target is either an id or a resource group")
         if found[0].text() and not re.fullmatch(r"cr-([0-9a-z]{8}|[0-9a-z]{17})", found[0].text()):
             report.say("cr-id", found[0], f"{shown(found[0].text())} is not a capacity reservation's id")
+        if found[1].text() and not _GROUP_ARN.fullmatch(found[1].text()):
+            example = "`arn:aws:resource-groups:us-west-2:111122223333:group/demo`"
+            words = f"{shown(found[1].text())} is not the ARN of a group of reservations"
+            report.say("arn", found[1], words, f"Write it in full, as in {example}.")
     for resource in config.resources():
         if resource.reservation and resource.flexible:
             report.say("reservation-with-instances", resource.target, "A reservation's id needs one InstanceType")

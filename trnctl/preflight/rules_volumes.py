@@ -60,7 +60,7 @@ def encryption(config: Config, report: Report) -> None:
     """A key of one's own needs encryption to be on."""
     for storage in config.storage:
         key = storage.settings.at("KmsKeyId")
-        if storage.kind in {"Ebs", "Efs"} and key:
+        if storage.kind in {"Ebs", "Efs"} and key and not storage.existing:
             on = storage.settings.at("Encrypted").flag()
             if on is False or (on is None and storage.kind == "Efs"):
                 report.say("kms-without-encryption", key, "A key is given, but Encrypted is not true")

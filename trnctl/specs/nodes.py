@@ -148,6 +148,8 @@ def _broken(file: str, line: int | None, message: str, remedy: str) -> UsageErro
 def _syntax_remedy(problem: str) -> str:
     if "'\\t'" in problem:
         return "Indent with spaces, never with tabs."
+    if "'`'" in problem:
+        return "Remove the backticks: documentation marks with them what its reader is to replace, and code."
     if "single document" in problem:
         return "Keep one document: remove the line `---` and what follows it."
     if "undefined alias" in problem:
