@@ -173,6 +173,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("  Scheduler: slurm\n", "  Scheduler: slurm\n  SlurmSettings: {CustomSlurmSettings: [{MaxNodes: 2}], CustomSlurmSettingsIncludeFile: 's3://a/b'}\n", "slurm-settings-twice"),
     # ------------------------------------------------------------------------------------------ EFA, addresses
     (TYPE, "InstanceType: trn1.2xlarge", "efa-unsupported"),
+    (TYPE, "InstanceType: trn1.16xlarge", "instance-type-unknown"),
     (", Efa: {Enabled: true}", "", "efa-off-multi-node"),
     (f"{TYPE}, MinCount: 0, MaxCount: 4, Efa: {{Enabled: true}}", f"{TYPE}, MinCount: 0, MaxCount: 1", "efa-off"),
     ("Efa: {Enabled: true}", "Efa: {GdrSupport: true}", "efa-off-multi-node gdr-without-efa"),

@@ -9,7 +9,7 @@ from trnctl.preflight.config import Config
 from trnctl.preflight.place import Place
 from trnctl.preflight.report import Report
 from trnctl.preflight.unfilled import unfilled
-from trnctl.specs.instances import architecture, vcpus
+from trnctl.specs.instances import INSTANCES, architecture, instance, vcpus
 from trnctl.specs.values import shown
 
 _IN_BLOCKS = ("p", "trn")  # how the names of the families begin that EC2 sells capacity blocks of
@@ -23,7 +23,7 @@ def _types(place: Place) -> Iterator[Place]:
 
 
 def forms(config: Config, report: Report) -> None:
-    """Instance types look like instance types."""
+    """Instance types look like instance types, and those with Trainium are in trnctl's table."""
     found = [
         config.head.at("InstanceType"),
         *(pool.at("InstanceType") for pool in config.pools),
@@ -33,6 +33,10 @@ def forms(config: Config, report: Report) -> None:
         for one in _types(place):
             if not re.fullmatch(r"[a-z0-9-]+\.[a-z0-9-]+", one.text()):
                 report.say("instance-type-form", one, f"{shown(one.text())} is not an instance type")
+            elif one.text().startswith("trn") and instance(one.text()) is None:
+                known = ", ".join(name for name in INSTANCES if name.startswith("trn"))
+                words = f"trnctl does not know {one.text()}: its EFA and its size are not checked"
+                report.say("instance-type-unknown", one, words, f"Check its spelling; known are {known}.")
 
 
 def processors(config: Config, report: Report) -> None:
