@@ -315,7 +315,8 @@ def test_what_comes_line_by_line_is_json_line_by_line(spoken: Trnctl, command: t
 @pytest.mark.slow
 @pytest.mark.sandbox
 def test_every_screen_that_is_not_aws_says_so(spoken: Trnctl) -> None:
-    for words in (["status"], ["cluster", "create"], ["submit", "bert-large", "-N", "2", "--hold", "--name", "spoken"]):
+    looks = (["status"], ["runs"], ["cache", "ls"], ["cluster", "list"], ["cluster", "describe"], ["cluster", "events"])
+    for words in (*looks, ["cluster", "create"], ["submit", "bert-large", "-N", "2", "--hold", "--name", "spoken"]):
         ended = spoken(*words)
         assert NOTICE in " ".join((ended.out + ended.err).split())
     assert NOTICE in spoken.json("status")["notice"]

@@ -17,7 +17,9 @@ def list_entries(context: typer.Context) -> None:
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    screens.entries(Screen(session), look(session.open()))
+    opened, screen = session.open(), Screen(session)
+    screen.notice(opened.services.notice)
+    screens.entries(screen, look(opened))
 
 
 @app.command()

@@ -106,8 +106,9 @@ def list_clusters(context: typer.Context) -> None:
 
     session: Session = context.obj
     region = session.region_alone()
-    found = session.services(region, session.cluster or "", None).provisioner.clusters()
-    screens.clusters(Screen(session), found, region)
+    services, screen = session.services(region, session.cluster or "", None), Screen(session)
+    screen.notice(services.notice)
+    screens.clusters(screen, services.provisioner.clusters(), region)
 
 
 @app.command()
@@ -121,7 +122,9 @@ def describe(context: typer.Context) -> None:
     told = dict(opened.services.provisioner.describe(opened.cluster))
     if opened.spec is not None and opened.spec.ttl is not None:
         told["trnctl"] = {"ttl": str(opened.spec.ttl)}
-    screens.mapping(Screen(session), told)
+    screen = Screen(session)
+    screen.notice(opened.services.notice)
+    screens.mapping(screen, told)
 
 
 @app.command()
@@ -133,7 +136,9 @@ def events(context: typer.Context) -> None:
 
     session: Session = context.obj
     opened = session.open()
-    screens.events(Screen(session), stack_events(opened.cluster, opened.region, opened.services))
+    screen = Screen(session)
+    screen.notice(opened.services.notice)
+    screens.events(screen, stack_events(opened.cluster, opened.region, opened.services))
 
 
 @app.command()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from trnctl.cli.output import Screen
-from trnctl.cli.progress import readable
 from trnctl.cli.words import clock, gib, plural
 from trnctl.errors import LeftoverError
 
@@ -54,11 +53,11 @@ def events(screen: Screen, found: Sequence[StackEvent]) -> None:
         screen.data({"events": [vars(one) | {"at": one.at.isoformat()} for one in found]})
         return
     for one in found:
-        line = Text(f"{clock(one.at)}  {one.status:<20}  {readable(one.logical_id)}")
+        line = Text(f"{clock(one.at)}  {one.status:<20}  {one.logical_id}")
         if one.status.endswith("FAILED"):
             line.stylize("bold red")
         screen.out.print(line, overflow="fold")
-        if one.reason:
+        if one.reason not in {"", "Resource creation Initiated"}:  # what CloudFormation says of every resource
             screen.out.print(Text(f"       {one.reason}", style="dim"), overflow="fold")
 
 

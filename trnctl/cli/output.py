@@ -105,7 +105,7 @@ class Screen:
         if self.json:
             self.data(result)
             return
-        self.out.print(Text(sentence), overflow="fold")
+        self.out.print(Hanging(Text(sentence), 0))
         if after:
             self.say(f"  next: {after}", style="dim")
 

@@ -43,7 +43,7 @@ class Session:
         if found is None:
             raise UsageError(
                 f"there is no {CONFIG_NAME} in this folder or above it",
-                remedy="name one with -c FILE; examples/ has files to start from",
+                remedy="write one with trnctl init, or name one with -c FILE",
             )
         for option, said, written in (
             ("--cluster", self.cluster, found.cluster.name),

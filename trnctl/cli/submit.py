@@ -149,7 +149,9 @@ def runs(
     from trnctl.cli.output import Screen
 
     session: Session = context.obj
-    screens.runs(Screen(session), list_runs(session.open(), newest=newest))
+    opened, screen = session.open(), Screen(session)
+    screen.notice(opened.services.notice)
+    screens.runs(screen, list_runs(opened, newest=newest))
 
 
 def results(
