@@ -155,6 +155,8 @@ def end(folder, stage, code, warned):
     }
     if attempts and attempts[-1].get("refused"):
         record["reason"] = attempts[-1]["refused"]
+    if code and (folder / "ended" / (".cancelled-" + record["job"])).exists():  # by trnctl, which says so beforehand
+        record["slurm_state"] = "CANCELLED"
     if stage == "compile":
         record["failed_graphs"] = read_json(folder / "logs" / stage / "failed-graphs.json", [])
     write_json(folder / "ended" / (stage + ".json"), record)

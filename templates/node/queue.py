@@ -224,6 +224,10 @@ def cancel(request):
     require_slurm()
     alive = [job for job in jobs_of(request["run"]) if job[2] != "COMPLETING"]
     if alive:
+        for job, _, _ in alive:  # the exit trap of one that runs cannot tell who ends it
+            with suppress(OSError):
+                (folder / "ended").mkdir(exist_ok=True)
+                (folder / "ended" / (".cancelled-" + job)).touch()
         code, _, err = call(["scancel", *(job for job, _, _ in alive)])
         if code:
             raise Refused("refused", "Slurm would not cancel the run's jobs.", err)

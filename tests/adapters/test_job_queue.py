@@ -264,6 +264,7 @@ def test_a_cancelled_running_job_writes_its_own_end(here: SlurmBench) -> None:
     [record] = here.queue.observe(here.runs_folder, run=submission.run).runs
     assert record.ended["compile"] == {"exit_code": 143}
     assert record.ended["train"]["state"] == "cancelled"
+    assert (Path(submission.folder) / "ended" / f".cancelled-{record.jobs['compile']}").exists()
 
 
 def test_what_slurm_will_forget_is_written_down(here: SlurmBench, slurm: SmallSlurm) -> None:

@@ -132,6 +132,16 @@ def test_the_end_of_a_stage_is_written_down(folder: Path) -> None:
     assert not list(folder.rglob(".*")), "nothing half-written is left"
 
 
+@pytest.mark.parametrize(("code", "job", "told"), [("143", "7", "CANCELLED"), ("143", "8", None), ("0", "7", None)])
+def test_a_job_that_was_cancelled_is_told_from_one_that_was_ended(
+    folder: Path, code: str, job: str, told: str | None
+) -> None:
+    """By whom, its exit trap cannot know: `trnctl cancel` has left a word."""
+    write(folder / "ended/.cancelled-7", "")
+    found = results(folder, "end", "train", code, SLURM_JOB_ID=job)
+    assert found["stages"]["train"].get("slurm_state") == told
+
+
 def test_time_is_that_of_all_attempts_on_all_nodes(folder: Path) -> None:
     now = time.time()
     attempts = [

@@ -255,6 +255,16 @@ def test_a_log_that_there_is_not_is_refused(stage: str | None, node: int | None)
     check_log(replace(record, manifest={}), stage="compile", node=99)
 
 
+def test_how_long_a_run_took_is_told_when_slurm_has_forgotten_it() -> None:
+    ended = {"compile": {"exit_code": 0}, "train": {"exit_code": 0}}
+    reached = {"time_to_train_s": 130.4, "compile_s": 12.0}
+    record = RunRecord("r", f"{FOLDER}/r", MANIFEST, {"train": "2"}, ended=ended, results=reached)
+    assert summary(record, {}, START).elapsed_s == 130
+    job = Job("2", "r", "train", "completed", "", 16, elapsed_s=70)
+    assert summary(record, {"2": job}, START).elapsed_s == 70
+    assert summary(replace(record, results=None), {}, START).elapsed_s == 0
+
+
 def test_the_work_at_risk_is_what_no_checkpoint_holds(world: World) -> None:
     compiled = {"compile": {"exit_code": 0}}
     record = RunRecord("r", f"{FOLDER}/r", MANIFEST, {"compile": "1", "train": "2"}, ended=compiled)

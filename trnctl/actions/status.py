@@ -332,10 +332,14 @@ def _at_risk(now: StageNow, record: RunRecord) -> int | None:
 
 
 def _elapsed(now: StageNow, record: RunRecord) -> int:
-    """Seconds of the stage that matters now; 0 for one that waits or is over."""
+    """Seconds of the stage that matters now; 0 for one that waits. Of one that Slurm has forgotten, those of all its
+    attempts, which its results tell."""
     if now.state == "preparing" and record.preparing is not None:
         return _whole(record.preparing.get("seconds"))
-    return now.job.elapsed_s if now.job else 0
+    if now.job is not None:
+        return now.job.elapsed_s
+    name = {"compile": "compile_s", "train": "time_to_train_s"}.get(now.stage, "")
+    return _number((record.results or {}).get(name), int) or 0
 
 
 def _list(value: object) -> list[object]:

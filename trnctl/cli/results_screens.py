@@ -96,9 +96,11 @@ def _items(value: object) -> list[Mapping[str, object]]:
 
 
 def _end_words(end: Mapping[str, object]) -> str:
-    """`completed`, or `exit code 70, failed graphs MODULE_…`."""
+    """`completed`, `cancelled`, or `exit code 70, failed graphs MODULE_…`."""
     if end.get("exit_code") == 0:
         return "completed"
+    if end.get("slurm_state") == "CANCELLED":
+        return "cancelled"
     graphs = end.get("failed_graphs")
     names = (
         [str(one.get("graph", one)) if isinstance(one, Mapping) else str(one) for one in graphs or []]
