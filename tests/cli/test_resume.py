@@ -53,6 +53,7 @@ def train_log(trnctl: Trnctl, run: str) -> str:
 
 
 def test_a_run_that_was_cancelled_is_resumed_without_the_nodes_that_are_drained(cluster: Trnctl) -> None:
+    assert "train cancelled" in cluster("results", "stopped").out
     nodes = cluster.json("results", "stopped")["node_list"]
     node = cluster.slurm("scontrol", "show", "hostnames", nodes).split()[1]
     cluster.slurm("scontrol", "update", f"nodename={node}", "state=drain", "reason=a test")

@@ -21,6 +21,7 @@ from trnctl.actions.stack import (
     watch,
 )
 from trnctl.actions.update import plan_update, set_fleet
+from trnctl.cli.create_screens import first_submit
 from trnctl.errors import CloudError, NotFoundError, RefusedError, ThrottledError, ToolError
 from trnctl.ports import FileSystem, StackEvent
 from trnctl.specs.cluster import ClusterSpec
@@ -236,3 +237,22 @@ def test_a_failure_names_what_it_left_that_costs(world: World, spec: ClusterSpec
         list(create(plan_create(spec), world.services()))
     assert "fs-1" in caught.value.remedy
     assert "--delete-storage" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("trn1-16-nodes.yaml", "trnctl submit bert-large -N 16"),
+        ("cpu-and-gpu.yaml", "trnctl workloads list"),
+        ("trn2.yaml", "trnctl workloads list"),
+    ],
+)
+def test_what_is_named_as_a_first_run_can_run_there(file: str, words: str) -> None:
+    path = EXAMPLE.with_name(file)
+    assert first_submit(load_cluster_file(path.read_text(encoding="utf-8"), str(path)).cluster) == words
+
+
+def test_a_first_run_has_a_number_of_nodes_that_there_are_and_that_is_legal(spec: ClusterSpec) -> None:
+    [queue] = spec.queues
+    few = replace(queue, compute_resources=(replace(queue.compute_resources[0], max_count=11),))
+    assert first_submit(replace(spec, queues=(few,))) == "trnctl submit bert-large -N 8"

@@ -396,6 +396,12 @@ def test_a_compiler_that_is_killed_again_fails_the_stage(job: JobFolder) -> None
     assert len((job.mount / "seen.json.compiler").read_text().splitlines()) == 2
 
 
+def test_what_failed_first_is_told_of_the_last_compilation(job: JobFolder) -> None:
+    marker = job.mount / "tried"
+    code, said = job.run("compile", COMPILER=f"[ -e {marker} ] || {{ touch {marker}; kill -9 $PPID; }}; exit 5")
+    assert (code, "node 0 failed first, with exit code 5" in said) == (5, True), said
+
+
 def locked(job: JobFolder) -> Path:
     module = cache(job) / "neuronxcc-2.26.1+abc/MODULE_1+a"
     module.mkdir(parents=True)

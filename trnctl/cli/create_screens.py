@@ -130,5 +130,12 @@ def created(screen: Screen, plan: CreatePlan, last: Progress | None) -> None:
         f"{plan.spec.name} is running."
         if plan.standing == "running"
         else f"{plan.spec.name} is running, after {took}.",
-        after="trnctl submit bert-large -N 16, trnctl status, trnctl ssh",
+        after=f"{first_submit(plan.spec)}, trnctl status, trnctl ssh",
     )
+
+
+def first_submit(spec: ClusterSpec) -> str:
+    """How a first run could look on these queues: on as many nodes as there are and bert-large divides its batch by."""
+    types = ("trn1.32xlarge", "trn1n.32xlarge")
+    most = [one.max_count for queue in spec.queues for one in queue.compute_resources if one.instance_type in types]
+    return f"trnctl submit bert-large -N {2 ** (max(most).bit_length() - 1)}" if most else "trnctl workloads list"

@@ -89,7 +89,7 @@ def picture(seen: ClusterStatus) -> Group:
     if seen.runs:
         parts.append(_run_table(seen.runs))
     elif seen.seen.stack and seen.seen.stack.phase == "running":
-        parts.append(Text("runs      none yet: trnctl submit bert-large -N 16", style="dim"))
+        parts.append(Text("runs      none yet: trnctl workloads list, then trnctl submit", style="dim"))
     parts += [finding_line(alert) for alert in seen.alerts]
     return Group(*parts)
 
@@ -216,6 +216,6 @@ def runs(screen: Screen, seen: RunList) -> None:
     if rows:
         screen.table(["RUN", "STAGE", "STATE", "NODES", "ELAPSED", "PROGRESS"], rows, right=(3, 4))
     else:
-        screen.say("There is no run yet: trnctl submit bert-large -N 16 makes one.")
+        screen.say("There is no run yet: trnctl submit makes one of what trnctl workloads list shows.")
     for alert in seen.alerts:
         screen.err.print(finding_line(alert))
