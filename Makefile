@@ -21,6 +21,7 @@ test-all: setup-trainer # all tests
 
 bench: setup-trainer # the speed limits, as ratios measured in one run
 	python bench/bench.py
+	python bench/scale.py 2000
 
 lint: setup
 	ruff check .

@@ -67,11 +67,9 @@ def free_ports(count: int) -> list[int]:
 
 
 class SmallSlurm:
-    """One Slurm below `root`, with partition compute1 of `nodes` nodes. `environ` is for its clients. `more` nodes have
-    no daemon: they are listed, and run nothing."""
+    """One Slurm below `root`, with partition compute1 of `nodes` nodes. `environ` is for its clients."""
 
-    def __init__(self, root: Path, *, nodes: int = 4, min_job_age: int = 300, more: int = 0) -> None:
-        self._more = more
+    def __init__(self, root: Path, *, nodes: int = 4, min_job_age: int = 300) -> None:
         self.root = root
         self.environ = {**os.environ, "PATH": _PATH, "SLURM_CONF": str(root / "etc/slurm.conf")}
         self._names = [f"compute1-dy-i1-{number}" for number in range(1, nodes + 1)]
@@ -132,12 +130,6 @@ class SmallSlurm:
         for name, node_port in zip(self._names, node_ports, strict=True):
             text += f"NodeName={name} NodeAddr=127.0.0.1 Port={node_port} CPUs=128 RealMemory=1000 State=UNKNOWN\n"
         text += f"PartitionName=compute1 Nodes={','.join(self._names)} OverSubscribe=EXCLUSIVE Default=YES\n"
-        if self._more:
-            names = f"scale-dy-i1-[1-{self._more}]"
-            text += "MaxJobCount=20000\nPrivateData=cloud\n"
-            text += f"NodeName={names} NodeAddr=127.0.0.1 Port={free_ports(1)[0]} CPUs=128 State=CLOUD\n"
-            text += f"PartitionName=scale Nodes={names} OverSubscribe=EXCLUSIVE\n"
-            text += "SuspendProgram=/bin/true\nResumeProgram=/bin/true\nSuspendTime=600\nResumeTimeout=1800\n"
         (self.root / "etc/slurm.conf").write_text(text)
 
     def _start_munge(self) -> None:

@@ -12,9 +12,10 @@ from rich.console import Console
 
 from tests.fakes import START, World
 from trnctl.actions.runs import OpenCluster, cancel, check_log, find_run, results_of
-from trnctl.actions.status import ClusterStatus, current_stage, status, summary
-from trnctl.cli.status_screens import picture, risk_words
-from trnctl.errors import NotFoundError, RefusedError, ToolError, UsageError
+from trnctl.actions.status import ClusterStatus, current_stage, held, status, summary
+from trnctl.cli.status_screens import looks, picture, risk_words
+from trnctl.errors import CloudError, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
+from trnctl.findings import Finding
 from trnctl.plan.cost import spent
 from trnctl.ports import File, Instance, Job, JobState, NodeGroup, RunRecord, Submission
 
@@ -162,6 +163,38 @@ def test_a_head_node_that_does_not_answer_is_an_alert_and_not_the_end(world: Wor
     seen = status(OpenCluster("ultra1", "us-west-2", services, FOLDER))
     assert [alert.code for alert in seen.alerts] == ["head-node-unreachable"]
     assert seen.seen.stack is not None
+
+
+def test_a_watch_keeps_nodes_and_runs_when_the_head_node_goes_silent_and_says_how_old_they_are(world: World) -> None:
+    first = look(world)
+    alert = Finding("head-node-unreachable", "error", "it does not answer", "Look at it.")
+    at = first.at + timedelta(seconds=90)
+    blind = replace(first, at=at, groups=(), runs=(), alerts=(alert,))
+    kept = held(blind, held(replace(blind, at=first.at + timedelta(seconds=45)), first))
+    assert (kept.groups, kept.runs, kept.slurm_at, kept.at) == (first.groups, first.runs, first.at, at)
+    assert "nodes and runs are as they were 1m30s ago" in drawn(kept)
+    assert kept.as_json()["slurm_at"] == first.at.isoformat(timespec="seconds")
+    assert held(first, kept).slurm_at is None
+    assert held(blind, None) is blind
+
+
+def test_a_watch_survives_what_a_look_meets_but_not_the_end_of_the_cluster(world: World) -> None:
+    first, broken = look(world), CloudError("no way to AWS", remedy="Try again.")
+    answers: list[ClusterStatus | TrnctlError] = [first, broken, first, NotFoundError("it is gone", remedy="Look.")]
+
+    def next_look() -> ClusterStatus:
+        answer = answers.pop(0)
+        if isinstance(answer, TrnctlError):
+            raise answer
+        return answer
+
+    watched = looks(next_look, 0)
+    assert [next(watched) for _ in range(3)] == [(first, ""), (first, "no way to AWS"), (first, "")]
+    with pytest.raises(NotFoundError):
+        next(watched)
+    answers.append(broken)
+    with pytest.raises(CloudError):
+        next(looks(next_look, 0))
 
 
 def test_down_nodes_and_protected_mode_are_alerts(world: World) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trnctl.actions.head_node import head_of
 from trnctl.errors import NotFoundError, RefusedError, UsageError
@@ -22,11 +22,15 @@ class OpenCluster:
     runs_folder: str
     bucket: str | None = None
     spec: ClusterSpec | None = None
+    _queues: dict[bool, JobQueue] = field(default_factory=dict, compare=False, repr=False)
 
     def queue(self, *, work: bool = False) -> JobQueue:
-        """The cluster's Slurm. NotFoundError and RefusedError when there is no head node that runs, or none that takes
-        `work`."""
-        return self.services.head.queue(head_of(self.cluster, self.services, work=work))
+        """The cluster's Slurm; AWS is asked for the head node once a command. NotFoundError and RefusedError when there
+        is none that runs, or none that takes `work`."""
+        known = self._queues.get(True) or self._queues.get(work)
+        if known is None:
+            known = self._queues[work] = self.services.head.queue(head_of(self.cluster, self.services, work=work))
+        return known
 
 
 def find_run(opened: OpenCluster, name: str) -> tuple[QueuePicture, RunRecord]:
@@ -79,5 +83,6 @@ def cancel(opened: OpenCluster, name: str) -> tuple[RunRecord, Sequence[str]]:
 
 def resume(opened: OpenCluster, name: str, *, hold: bool = False) -> Resumed:
     """Let a run that ended before its last step go on, in its own folder."""
+    queue = opened.queue(work=True)
     _, record = find_run(opened, name)
-    return opened.queue(work=True).resume(record.run, opened.runs_folder, hold=hold)
+    return queue.resume(record.run, opened.runs_folder, hold=hold)

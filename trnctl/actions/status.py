@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -67,8 +67,9 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """One look at a cluster. `groups` is None when the queue could not be asked (an alert says why). `ttl` is when the
-    head node stops the fleet, in words, '' when it never does."""
+    """One look at a cluster. `groups` and `runs` are empty when the queue could not be asked (an alert says why), or
+    those of an earlier look, at `slurm_at`. `ttl` is when the head node stops the fleet, in words, '' when it never
+    does."""
 
     name: str
     region: str
@@ -80,6 +81,7 @@ class ClusterStatus:
     alerts: tuple[Finding, ...]
     notice: str = ""
     ttl: str = ""
+    slurm_at: datetime | None = None
 
     @property
     def head(self) -> Instance | None:
@@ -124,6 +126,7 @@ class ClusterStatus:
             "alerts": [alert.as_json() for alert in self.alerts],
             "notice": self.notice,
             "at": self.at.isoformat(timespec="seconds"),
+            "slurm_at": (self.slurm_at or self.at).isoformat(timespec="seconds"),
         }  # fmt: skip
 
 
@@ -150,6 +153,14 @@ def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
         cluster, region, now, seen, money, tuple(groups), runs, tuple(alerts), services.notice,
         ttl_words(opened.spec, picture),
     )  # fmt: skip
+
+
+def held(seen: ClusterStatus, last: ClusterStatus | None) -> ClusterStatus:
+    """A picture without nodes and runs, as the head node was silent, with those of the last one that had them."""
+    unreachable = any(alert.code == "head-node-unreachable" for alert in seen.alerts)
+    if not unreachable or last is None or not (last.groups or last.runs):
+        return seen
+    return replace(seen, groups=last.groups, runs=last.runs, slurm_at=last.slurm_at or last.at)
 
 
 def blocks_of(spec: ClusterSpec | None) -> tuple[str, ...]:

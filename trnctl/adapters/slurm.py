@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, cast
 
 from trnctl.adapters.agent import Agent, slurm_down
@@ -234,6 +235,7 @@ def parse_restarts(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
+@lru_cache(maxsize=4096)  # ten thousand waiting jobs say the same
 def parse_duration(text: str) -> int:
     """Seconds of Slurm's `[days-][hours:]minutes:seconds`; 0 for INVALID, N/A and the age of the epoch."""
     found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
@@ -244,6 +246,7 @@ def parse_duration(text: str) -> int:
     return total if total < _LONG else 0
 
 
+@lru_cache(maxsize=4096)
 def parse_time(text: str) -> datetime | None:
     """A time that Slurm printed under TZ=UTC; it has no zone of its own. None for N/A, Unknown and nonsense."""
     try:

@@ -6,6 +6,7 @@ Words from Slurm 22.05 to 25.11. An unknown state becomes `unknown`, an unknown 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from trnctl.ports import JobState
 
@@ -128,6 +129,7 @@ _MARKS = {"~": "powered-down", "#": "powering-up", "!": "powering-down", "%": "p
 _ORDER = ("down", "draining", "drained", "powering-down", "powering-up", "powered-down", "completing", "mixed")
 
 
+@lru_cache(maxsize=4096)
 def job_state(word: str, reason: str = "", restarts: int = 0) -> JobState:
     """Our word for a job's state. `CANCELLED by 1000` (as sacct and scontrol print it) counts by its first word."""
     state = JOB_STATES.get(word.split(" ", maxsplit=1)[0].rstrip("+").upper(), "unknown")
@@ -138,6 +140,7 @@ def job_state(word: str, reason: str = "", restarts: int = 0) -> JobState:
     return "requeued" if restarts and reason == "BeginTime" else "pending"
 
 
+@lru_cache(maxsize=4096)
 def reason_in_words(reason: str, stage: str = "") -> str:
     """A reason that a person understands; `stage` is the waiting job's, '' when it is not one of ours."""
     if reason == "Dependency" and stage == "train":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -13,7 +14,7 @@ from rich.text import Text
 from trnctl.cli.mirror_screens import from_the_mirror
 from trnctl.cli.output import Hanging, Screen, finding_line
 from trnctl.cli.words import clock, duration, money, rate, steps
-from trnctl.errors import Interrupted, ToolError, TrnctlError
+from trnctl.errors import Interrupted, NotFoundError, TrnctlError
 
 if TYPE_CHECKING:
     from trnctl.actions.mirror import RunList
@@ -43,35 +44,47 @@ def watch(screen: Screen, look: Callable[[], ClusterStatus], interval: float) ->
 
 
 def _watch(screen: Screen, look: Callable[[], ClusterStatus], interval: float) -> None:
-    """A look that fails keeps the last picture and says how old it is."""
-    if screen.json or not screen.out.is_terminal:
-        while True:
-            seen = look()
-            if screen.json:
-                screen.line(seen.as_json())
-            else:
-                screen.out.print(picture(seen), overflow="fold")
-            time.sleep(interval)
-    _redraw(screen, look, interval)
+    if not screen.json and screen.out.is_terminal:
+        _redraw(screen, look, interval)
+        return
+    for seen, problem in looks(look, interval):
+        if problem:
+            screen.say(_aged(seen, problem), style="yellow")
+        elif screen.json:
+            screen.line(seen.as_json())
+        else:
+            screen.out.print(picture(seen), overflow="fold")
 
 
 def _redraw(screen: Screen, look: Callable[[], ClusterStatus], interval: float) -> None:
     from rich.live import Live
 
-    shown: Group | Text = Text("looking …", style="dim")
-    taken = time.monotonic()
-    with Live(shown, console=screen.out, screen=False, auto_refresh=False) as live:
-        while True:
-            try:
-                shown = picture(look())
-                taken = time.monotonic()
-                live.update(shown, refresh=True)
-            except (ToolError, TrnctlError) as error:
-                age = duration(time.monotonic() - taken)
-                live.update(
-                    Group(shown, Text(f"! this picture is {age} old: {error.message}", style="yellow")), refresh=True
-                )
-            time.sleep(interval)
+    with Live(Text("looking …", style="dim"), console=screen.out, screen=False, auto_refresh=False) as live:
+        for seen, problem in looks(look, interval):
+            old = [Text(_aged(seen, problem), style="yellow")] if problem else []
+            live.update(Group(picture(seen), *old), refresh=True)
+
+
+def looks(look: Callable[[], ClusterStatus], interval: float) -> Iterator[tuple[ClusterStatus, str]]:
+    """What is seen, again and again, with '' or why the newest look failed: then it is the last one that did not. A
+    cluster that is gone ends it (NotFoundError), and so does a first look that fails."""
+    from trnctl.actions.status import held
+
+    last: ClusterStatus | None = None
+    while True:
+        problem = ""
+        try:
+            last = held(look(), last)
+        except TrnctlError as error:
+            if last is None or isinstance(error, NotFoundError):
+                raise
+            problem = error.message
+        yield last, problem
+        time.sleep(interval)
+
+
+def _aged(seen: ClusterStatus, problem: str) -> str:
+    return f"! this picture is {duration((datetime.now(UTC) - seen.at).total_seconds())} old: {problem}"
 
 
 def picture(seen: ClusterStatus) -> Group:
@@ -90,6 +103,9 @@ def picture(seen: ClusterStatus) -> Group:
         parts.append(_run_table(seen.runs))
     elif seen.seen.stack and seen.seen.stack.phase == "running":
         parts.append(Text("runs      none yet: trnctl workloads list, then trnctl submit", style="dim"))
+    if seen.slurm_at is not None:
+        age = duration((seen.at - seen.slurm_at).total_seconds())
+        parts.append(Text(f"! nodes and runs are as they were {age} ago", style="yellow"))
     parts += [finding_line(alert) for alert in seen.alerts]
     return Group(*parts)
 
