@@ -166,6 +166,26 @@ def test_a_controller_that_is_down_is_told_in_words_and_comes_back(cluster: Trnc
     eventually(lambda: "head-node-unreachable" not in alerts(cluster), "Slurm answers again", timeout=60)
 
 
+def test_a_watch_outlives_a_silent_head_node_and_tells_the_age_of_what_it_shows(cluster: Trnctl) -> None:
+    with cluster.start("-o", "json", "status", "-w", "--interval", "0.5") as watch:
+
+        def last() -> dict[str, Any]:
+            lines = watch.out.splitlines()
+            return dict(json.loads(lines[-1])) if lines and watch.out.endswith("\n") else {}
+
+        def codes() -> list[str]:
+            return [alert["code"] for alert in last().get("alerts", [])]
+
+        watch.until(lambda _: bool(last().get("nodes")), "it sees the nodes", timeout=90)
+        with fault(cluster, "slurmctld-down"):
+            watch.until(lambda _: "head-node-unreachable" in codes(), "it tells that nobody answers", timeout=120)
+            blind = last()
+            assert blind["nodes"], "what was seen last stays"
+            assert blind["slurm_at"] < blind["at"]
+        watch.until(lambda _: bool(last()) and "head-node-unreachable" not in codes(), "it sees again", timeout=120)
+        assert last()["slurm_at"] == last()["at"]
+
+
 def test_a_full_disk_is_named(cluster: Trnctl) -> None:
     with fault(cluster, "full-disk"):
         ended = cluster("submit", "bert-large", "-N", "2", "--name", "full", *STEPS, "-f", code=6, timeout=240)

@@ -172,7 +172,7 @@ def test_a_watch_keeps_nodes_and_runs_when_the_head_node_goes_silent_and_says_ho
     blind = replace(first, at=at, groups=(), runs=(), alerts=(alert,))
     kept = held(blind, held(replace(blind, at=first.at + timedelta(seconds=45)), first))
     assert (kept.groups, kept.runs, kept.slurm_at, kept.at) == (first.groups, first.runs, first.at, at)
-    assert "nodes and runs are as they were 1m30s ago" in drawn(kept)
+    assert "nodes, runs and cost are as they were 1m30s ago" in drawn(kept)
     assert kept.as_json()["slurm_at"] == first.at.isoformat(timespec="seconds")
     assert held(first, kept).slurm_at is None
     assert held(blind, None) is blind

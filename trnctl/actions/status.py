@@ -68,8 +68,8 @@ class RunStatus:
 @dataclass(frozen=True)
 class ClusterStatus:
     """One look at a cluster. `groups` and `runs` are empty when the queue could not be asked (an alert says why), or
-    those of an earlier look, at `slurm_at`. `ttl` is when the head node stops the fleet, in words, '' when it never
-    does."""
+    those of an earlier look, at `slurm_at`, and so is the cost then. `ttl` is when the head node stops the fleet, in
+    words, '' when it never does."""
 
     name: str
     region: str
@@ -156,11 +156,12 @@ def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
 
 
 def held(seen: ClusterStatus, last: ClusterStatus | None) -> ClusterStatus:
-    """A picture without nodes and runs, as the head node was silent, with those of the last one that had them."""
+    """A picture without nodes and runs, as the head node was silent, with those of the last one that had them, and with
+    its cost, which the head node counts."""
     unreachable = any(alert.code == "head-node-unreachable" for alert in seen.alerts)
     if not unreachable or last is None or not (last.groups or last.runs):
         return seen
-    return replace(seen, groups=last.groups, runs=last.runs, slurm_at=last.slurm_at or last.at)
+    return replace(seen, groups=last.groups, runs=last.runs, cost=last.cost, slurm_at=last.slurm_at or last.at)
 
 
 def blocks_of(spec: ClusterSpec | None) -> tuple[str, ...]:

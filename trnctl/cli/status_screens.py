@@ -105,7 +105,7 @@ def picture(seen: ClusterStatus) -> Group:
         parts.append(Text("runs      none yet: trnctl workloads list, then trnctl submit", style="dim"))
     if seen.slurm_at is not None:
         age = duration((seen.at - seen.slurm_at).total_seconds())
-        parts.append(Text(f"! nodes and runs are as they were {age} ago", style="yellow"))
+        parts.append(Text(f"! nodes, runs and cost are as they were {age} ago", style="yellow"))
     parts += [finding_line(alert) for alert in seen.alerts]
     return Group(*parts)
 
