@@ -29,7 +29,8 @@ _WINDOW = 4  # lines that one broken line may have become
 class Probe:
     """One pattern. `owner` is the code or the fact that asks; `role` is pattern, also, without, fact or loud.
 
-    One that is `anchored` to the start of a line is tried behind what a log puts there, too.
+    One that is `anchored` to the start of a line is tried behind what a log puts there, too; but not one of a table's
+    rows, which begin with a number: no log has them, and they would be asked for each line with a node's name.
     """
 
     owner: str
@@ -151,7 +152,7 @@ class Scanner:
     def _try(
         self, line: str, number: int | None, probes: Iterable[int], origin: Origin, counts: dict[int, int]
     ) -> bool:
-        text = ""
+        text = behind = ""
         found = False
         for index in probes:
             probe = self.scan.probes[index]
@@ -160,7 +161,8 @@ class Scanner:
             text = text or clean(line)
             match = probe.regex.search(text)
             if match is None and probe.anchored:
-                match = probe.regex.search(bare(text))
+                behind = behind or bare(text)
+                match = probe.regex.search(behind) if behind is not text else None
             if match is None:
                 continue
             found = True
@@ -213,8 +215,11 @@ def _probes(known: Signatures) -> Iterator[Probe]:
         yield _probe("", "loud", index, pattern, frozenset(SOURCES) - {"sbatch-script", "config"})
 
 
+_ROW = re.compile(r"\^(?: \?|\\W\?)?(?:\(\?P<\w+>)?(?:\\d|\d)")  # a pattern of a row that begins with a number
+
+
 def _probe(owner: str, role: str, index: int, pattern: str, sources: frozenset[str]) -> Probe:
-    anchored = "^" in pattern.replace("[^", "")
+    anchored = "^" in pattern.replace("[^", "") and not _ROW.match(pattern)
     return Probe(owner, role, index, re.compile(pattern, re.IGNORECASE), sources, skeleton(pattern), anchored)
 
 
