@@ -84,6 +84,7 @@ def test_the_value_of_an_option_is_not_taken_for_an_option() -> None:
 
 def test_verbose_is_found_among_bundled_flags() -> None:
     assert arrange(["logs", "a3f", "-fv"]).argv == ("-v", "logs", "a3f", "-f")
+    assert arrange(["status", "-vv"]).argv == ("-v", "status")
 
 
 def test_the_commands_that_pass_on_exist() -> None:

@@ -65,6 +65,23 @@ def test_legality_is_judged_before_capacity(nowhere: Trnctl) -> None:
     assert "1, 2, 4, 8, 16, 32" in ended.talk
 
 
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_dry_run_shows_no_value_of_a_variable(nowhere: Trnctl, tmp_path: Path, form: str) -> None:
+    words = ["submit", "bert-large", "-N", "2", "--dry-run", "-o", form, "--env", "TOKEN=s3c r3t", "--env", "N=4t2"]
+    ended = nowhere.of(SIXTEEN)(*words, target="aws")
+    assert "TOKEN=(not shown)" in ended.out
+    assert "s3c r3t" not in ended.out + ended.err
+    assert "N=4t2" not in ended.out
+    nowhere.of(SIXTEEN)(*words, "--write", str(tmp_path), target="aws")
+    assert "'TOKEN=s3c r3t'" in (tmp_path / "train.sbatch").read_text()
+
+
+def test_v_tells_what_is_asked(nowhere: Trnctl) -> None:
+    ended = nowhere.of(SIXTEEN)("status", "-v", code=5, target="aws")
+    assert "aws cloudformation describe_stacks in us-west-2" in ended.talk
+    assert "describe_stacks in" not in nowhere.of(SIXTEEN)("status", code=5, target="aws").talk
+
+
 def test_an_unknown_workload_names_the_nearest(nowhere: Trnctl) -> None:
     ended = nowhere.of(SIXTEEN)("submit", "bert-larg", "-N", "4", code=2, target="aws")
     assert "there is no workload bert-larg" in ended.talk.lower()

@@ -6,6 +6,7 @@ the answers to the first questions are already on their way.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 T = TypeVar("T")
+_CALLS = logging.getLogger("trnctl.calls")  # what `-v` shows
 
 
 class Clients:
@@ -46,6 +48,7 @@ class Clients:
     def call(self, service: str, operation: str, **parameters: object) -> dict[str, Any]:
         """One answer; CloudError when AWS refuses, NoSuchThing when what was named is not there."""
         client = self.client(service)
+        _CALLS.debug("aws %s %s in %s", service, operation, self.region)
         with translated(service, operation):
             answer: dict[str, Any] = getattr(client, operation)(**parameters)
             return answer
@@ -53,6 +56,7 @@ class Clients:
     def pages(self, service: str, operation: str, key: str, /, **parameters: object) -> list[dict[str, Any]]:
         """All pages of a list."""
         client = self.client(service)
+        _CALLS.debug("aws %s %s in %s, all pages", service, operation, self.region)
         with translated(service, operation):
             if not client.can_paginate(operation):
                 return list(getattr(client, operation)(**parameters)[key])

@@ -7,7 +7,9 @@ wait with it. The end of the command itself is what counts here.
 
 from __future__ import annotations
 
+import logging
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,6 +22,8 @@ from typing import IO
 from trnctl.errors import ToolError, ToolMissing, WaitedTooLong
 from trnctl.ports import CommandFailed, Completed
 
+_CALLS = logging.getLogger("trnctl.calls")  # what `-v` shows: no argument holds a secret, and no environment is told
+_LONG = 300  # characters of a command line that are shown
 _GRACE = 1.0  # seconds between asking a command to end and ending it
 
 
@@ -75,6 +79,7 @@ class LocalShell:
     def interact(self, argv: Sequence[str]) -> int:
         """Hand over the terminal; an empty `argv` is the user's login shell."""
         command = list(argv) or [self._environ.get("SHELL", "/bin/sh"), "-l"]
+        _tell(command)
         try:
             return subprocess.run([self._find(command[0]), *command[1:]], env=self._environ, check=False).returncode
         except OSError as error:
@@ -93,6 +98,7 @@ class LocalShell:
     def _start(
         self, argv: Sequence[str], stdin: IO[bytes] | int, out: IO[bytes] | int, err: IO[bytes]
     ) -> subprocess.Popen[bytes]:
+        _tell(argv)
         try:
             return subprocess.Popen(
                 [self._find(argv[0]), *argv[1:]],
@@ -104,6 +110,12 @@ class LocalShell:
             )
         except OSError as error:
             raise _cannot_start(argv[0], error) from error
+
+
+def _tell(argv: Sequence[str]) -> None:
+    if _CALLS.isEnabledFor(logging.DEBUG):
+        line = " ".join(shlex.join(argv).split())
+        _CALLS.debug("$ %s", line if len(line) <= _LONG else f"{line[: _LONG // 2]} … {line[-_LONG // 2 :]}")
 
 
 @contextmanager

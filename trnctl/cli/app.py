@@ -29,7 +29,7 @@ from trnctl.cli import (
     why,
     workloads,
 )
-from trnctl.cli.session import Session
+from trnctl.cli.session import Session, say_more
 
 app = typer.Typer(
     name="trnctl",
@@ -76,7 +76,7 @@ def options(
     ] = False,
     profile: Annotated[str | None, typer.Option("--profile", metavar="NAME", help="The AWS profile.")] = None,
     region: Annotated[str | None, typer.Option("--region", metavar="NAME", help="The AWS region.")] = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more on stderr.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Tell on stderr what is run and asked.")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="No colour (also by NO_COLOR).")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
@@ -89,4 +89,6 @@ def options(
     session.config, session.cluster, session.sandbox = config, cluster_name, sandbox_
     session.output = "json" if output == "json" else "table"
     session.profile, session.region = profile, region
-    session.verbose, session.color = verbose, not no_color
+    session.color = not no_color
+    if verbose:
+        say_more()

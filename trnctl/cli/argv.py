@@ -54,7 +54,8 @@ def arrange(argv: Sequence[str]) -> CommandLine:
             kept.extend([token, *_value(tokens)])
         elif _has_verbose(token):
             front.append("-v")
-            kept.append(token.replace("v", "", 1))
+            if others := token.replace("v", "").removeprefix("-"):
+                kept.append(f"-{others}")
         else:
             kept.append(token)
     command = next((token for token in kept if not token.startswith("-")), "")

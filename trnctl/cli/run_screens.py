@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -80,8 +81,9 @@ def _compile_words(plan: SubmitPlan) -> str:
     return f"as asked for{about}" if wish.mode == "force" else f"unless fingerprint {wish.fingerprint} is cached{about}"
 
 
-def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
-    """Everything that would be written and run; with a folder, written there instead of printed."""
+def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None, variables: Mapping[str, str]) -> None:
+    """Everything that would be written and run; with a folder, written there instead of printed. Values of the user's
+    `variables` may be tokens, and are printed nowhere."""
     if folder is not None:
         write_files(Path(folder), plan.submission.files)
     doubts(screen, plan)
@@ -90,7 +92,8 @@ def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
             {
                 "run": plan.run, "folder": plan.submission.folder, "compile": plan.compile,
                 "fingerprint": plan.submission.cache.fingerprint if plan.submission.cache else None,
-                "commands": commands(plan), "files": {file.name: shown(file) for file in plan.submission.files},
+                "commands": commands(plan),
+                "files": {file.name: shown(file, variables) for file in plan.submission.files},
                 "findings": [finding.as_json() for finding in plan.findings],
             }
         )  # fmt: skip
@@ -106,18 +109,21 @@ def dry_run(screen: Screen, plan: SubmitPlan, folder: str | None) -> None:
         screen.text(command)
     for file in plan.submission.files:
         if PurePosixPath(file.name).suffix != ".py":
-            screen.text(f"\n# ---- {file.name}\n{shown(file)}")
+            screen.text(f"\n# ---- {file.name}\n{shown(file, variables)}")
 
 
-def shown(file: File) -> str:
-    """A file's text, unless it holds a secret."""
-    return "(not shown: it may hold a token)\n" if file.secret else file.text
+def shown(file: File, variables: Mapping[str, str]) -> str:
+    """A file's text without what may be a secret: all of it, or the values of variables."""
+    if file.secret:
+        return "(not shown: it may hold a token)\n"
+    text = file.text
+    for name, value in variables.items():  # as templates/job writes them: one word of a shell each
+        text = text.replace(shlex.quote(f"{name}={value}"), shlex.quote(f"{name}=(not shown)"))
+    return text
 
 
 def commands(plan: SubmitPlan) -> list[str]:
     """What is run on the head node, in words that a shell takes: the first held, the next after it, the release."""
-    import shlex
-
     submission = plan.submission
     folder, extra = shlex.quote(submission.folder), shlex.join(submission.sbatch_args)
     lines = []

@@ -16,6 +16,18 @@ Output = Literal["table", "json"]
 CONFIG_NAME = "trnctl.yaml"
 
 
+def say_more() -> None:
+    """`-v`: each command that is started and each question to AWS on stderr, with the milliseconds since the start."""
+    import logging
+
+    told = logging.StreamHandler()
+    told.setFormatter(logging.Formatter("  %(relativeCreated)6.0f ms  %(message)s"))
+    calls = logging.getLogger("trnctl.calls")
+    calls.addHandler(told)
+    calls.setLevel(logging.DEBUG)
+    calls.propagate = False
+
+
 @dataclass
 class Session:
     """The global options of one command line; `rest` is what followed `--` (None when there was none);
@@ -27,7 +39,6 @@ class Session:
     sandbox: bool = False
     profile: str | None = None
     region: str | None = None
-    verbose: bool = False
     color: bool = True
     rest: tuple[str, ...] | None = None
     edited: str | None = None

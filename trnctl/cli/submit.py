@@ -121,7 +121,7 @@ def submit(
     )
     screen, ready = Screen(session), prepare(session, workload, wishes, ask=not (dry_run or write))
     if dry_run or write:
-        screens.dry_run(screen, ready.plan, write)
+        screens.dry_run(screen, ready.plan, write, wishes.environment or {})
         return
     _carry_out(screen, ready, follow=follow)
 
