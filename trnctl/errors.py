@@ -37,6 +37,10 @@ class RefusedError(TrnctlError):
     exit_code = 3
 
 
+class NameTaken(RefusedError):
+    """A cluster of that name is there already."""
+
+
 class ToolError(TrnctlError):
     """A tool failed or is missing: pcluster, ssh, sbatch."""
 

@@ -105,10 +105,10 @@ class ReplayedPcluster:
         document = Path(words["--cluster-configuration"]).read_text()
         if "bad" in document:
             return "create-bad-values"
-        if "--dryrun" in words:
-            return "create-dryrun"
         if name in self.clusters:
             return "create-again"
+        if "--dryrun" in words:
+            return "create-dryrun"
         self.clusters[name] = document
         return "create"
 

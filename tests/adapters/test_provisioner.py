@@ -16,6 +16,7 @@ from trnctl.adapters.pcluster_answers import code_of, image_of
 from trnctl.errors import (
     CloudError,
     CloudUnreachable,
+    NameTaken,
     NotFoundError,
     RefusedError,
     ThrottledError,
@@ -184,7 +185,7 @@ def test_an_update_that_needs_the_fleet_stopped() -> None:
         ("create-bad-name", UsageError, "1bad", "trnctl.yaml"),
         ("create-region", UsageError, "region is set in both", "Use the region of the file"),
         ("describe-missing", NotFoundError, "does not exist", "trnctl cluster list"),
-        ("create-again", RefusedError, "already exists", "follows a creation to its end"),
+        ("create-again", NameTaken, "already exists", "follows a creation to its end"),
         ("update-twice", RefusedError, "UPDATE_IN_PROGRESS", "waits for that one"),
         ("image-describe-missing", NotFoundError, "No image or stack", "trnctl image list"),
         ("image-build-again", RefusedError, "already exists", "trnctl image build again"),

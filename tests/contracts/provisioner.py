@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pytest
 
-from trnctl.errors import NotFoundError, RefusedError
+from trnctl.errors import NameTaken, NotFoundError, RefusedError
 from trnctl.ports import Provisioner
 
 
@@ -41,8 +41,10 @@ class ProvisionerContract:
 
     def test_a_taken_name_is_refused(self, bench: ProvisionerBench) -> None:
         bench.provisioner.create("demo", bench.good)
-        with pytest.raises(RefusedError, match="already exists"):
+        with pytest.raises(NameTaken, match="already exists"):
             bench.provisioner.create("demo", bench.good)
+        with pytest.raises(NameTaken, match="already exists"):
+            bench.provisioner.check("demo", bench.good)
 
     def test_a_bad_document_is_refused_with_findings(self, bench: ProvisionerBench) -> None:
         with pytest.raises(RefusedError) as caught:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tests.fakes.clock import START, HandWoundClock
-from trnctl.errors import CloudError, NotFoundError, RefusedError, TrnctlError
+from trnctl.errors import CloudError, NameTaken, NotFoundError, RefusedError, TrnctlError
 from trnctl.findings import Finding
 from trnctl.ports import (
     BuiltImage,
@@ -298,8 +298,7 @@ class InMemoryProvisioner:
     def create(self, name: str, document: str) -> None:
         """Start creating; refused when the name is taken or a finding is an error."""
         self._refuse_errors()
-        if self.cloud.cluster(name):
-            raise RefusedError(f"Cluster {name} already exists.", remedy="Delete it first, or choose another name.")
+        self._refuse_taken(name)
         self.documents[name] = document
         self.cloud.begin(name, document)
         self.cloud.happens(name, "HeadNode", "AWS::EC2::Instance", "CREATE_IN_PROGRESS")
@@ -315,8 +314,13 @@ class InMemoryProvisioner:
         self.cloud.move(name, "running", "CREATE_COMPLETE")
 
     def check(self, name: str, document: str) -> list[Finding]:
-        """The findings that the test has set."""
+        """The findings that the test has set; refused when the name is taken."""
+        self._refuse_taken(name)
         return list(self.findings)
+
+    def _refuse_taken(self, name: str) -> None:
+        if self.cloud.cluster(name):
+            raise NameTaken(f"Cluster {name} already exists.", remedy="Delete it first, or choose another name.")
 
     def update(self, name: str, document: str) -> list[Change]:
         """Start updating, when there is something to change; what it changes is no change any more at its end."""

@@ -104,6 +104,14 @@ def test_a_cluster_that_stands_is_not_dry_run_as_a_new_one(world: World) -> None
     assert checked.errors == []
 
 
+def test_the_file_of_a_cluster_that_stands_can_be_validated(world: World) -> None:
+    """ParallelCluster's dry run of a creation refuses the name; of the file it has something to say all the same."""
+    world.cloud.has_cluster("demo")
+    world.provisioner.findings = [Finding("pcluster-role", "error", "The role does not exist.", "Change it.")]
+    checked = validate(loaded, lambda _: {}, lambda _: world.services(), source=TEXT)
+    assert codes(checked.findings) == ["pcluster-role"]
+
+
 def test_a_file_with_errors_is_not_asked_about(world: World) -> None:
     world.account.denied = RefusedError("asked", remedy="do not")
     bad = TEXT.replace("max_count: 4", "max_count: 4, efa: false")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trnctl.errors import RefusedError
+from trnctl.errors import NameTaken, RefusedError
 from trnctl.findings import Finding, by_severity, errors_among
 from trnctl.preflight.judge import DEFAULT_VERSION, Verdict, judge
 
@@ -41,6 +41,9 @@ _SAME: dict[str, tuple[str, ...]] = {
     "pcluster-instance-type": ("zone-type-nowhere",),
     "pcluster-shared-ebs-performance-bottle-neck": ("ebs-shared-by-many",),
 }
+
+
+NOBODYS = "preflight"  # the name of what is only judged
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def of_text(
     left = errors_among(without(found, suppressed))
     if services is not None and verdict.config is not None and not left:
         doors = services(verdict.config.region)
-        more, asked = _online(verdict, text, cluster or "preflight", file, doors)
+        more, asked = _online(verdict, text, cluster or NOBODYS, file, doors)
         found, checks = _merged(found, [_of_no_cluster_file(one) for one in more]), checks + asked
     return Preflight(without(found, suppressed), checks, _used(found, suppressed))
 
@@ -100,11 +103,12 @@ def of_cluster(
     services: Services | None = None,
     version: str = "",
     stands: bool = False,
+    may_stand: bool = False,
 ) -> Preflight:
     """Preflight of a cluster file that has loaded: the rules on what it renders to, with findings at the lines of
     `source`. `said` is what the loader found; with `services` the account and ParallelCluster are asked, but not about
     trnctl's own node scripts, which create puts in place. `stands` says that the cluster is there already:
-    ParallelCluster's dry run of its update is then asked elsewhere.
+    ParallelCluster's dry run of its update is then asked elsewhere. With `may_stand` it may be there or not.
     """
     from trnctl.preflight.mapped import mapped
     from trnctl.render.cluster import cluster_document
@@ -116,7 +120,7 @@ def of_cluster(
     here = [one for one in mapped(verdict.findings, source, file) if one.code not in codes]
     found, checks = [*earlier, *here], verdict.checks
     if services is not None and not errors_among(without(found, suppressed)):
-        more, asked = _online(verdict, document, spec.name, file, services, stands=stands)
+        more, asked = _online(verdict, document, spec.name, file, services, stands=stands, may_stand=may_stand)
         found, checks = _merged(found, mapped(more, source, file)), checks + asked
     return Preflight(without(found, suppressed), checks, _used(found, suppressed))
 
@@ -134,9 +138,17 @@ def refuse(preflight: Preflight, cluster: str) -> None:
 
 
 def _online(
-    verdict: Verdict, document: str, cluster: str, file: str, doors: Services, *, stands: bool = False
+    verdict: Verdict,
+    document: str,
+    cluster: str,
+    file: str,
+    doors: Services,
+    *,
+    stands: bool = False,
+    may_stand: bool = False,
 ) -> tuple[list[Finding], int]:
-    """What the account and ParallelCluster's own dry run say, and how many checks that was."""
+    """What the account and ParallelCluster's own dry run say, and how many checks that was. ParallelCluster is asked
+    about one that turns out to stand as about another of its kind."""
     from trnctl.preflight.account import compare, wanted
     from trnctl.preflight.report import Report
 
@@ -147,7 +159,15 @@ def _online(
     checks = compare(replace(config, cluster=cluster), seen, report, doors.clock.now(), stands=stands)
     if stands:
         return report.findings, checks
-    dry = [replace(one, file=one.file or file) for one in doors.provisioner.check(cluster, document)]
+    try:
+        said = doors.provisioner.check(cluster, document)
+    except NameTaken:
+        if not may_stand:
+            raise
+        report = Report(file)
+        checks = compare(replace(config, cluster=cluster), seen, report, doors.clock.now(), stands=True)
+        said = doors.provisioner.check(NOBODYS, document)
+    dry = [replace(one, file=one.file or file) for one in said]
     return [*report.findings, *dry], checks + 1
 
 

@@ -42,4 +42,5 @@ def validate(
         suppressed=suppressed,
         services=online(file.cluster) if online is not None else None,
         version=version,
+        may_stand=True,
     )

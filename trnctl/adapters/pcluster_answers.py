@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trnctl.adapters.aws_errors import known_refusal
-from trnctl.errors import NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
+from trnctl.errors import NameTaken, NotFoundError, RefusedError, ToolError, TrnctlError, UsageError
 from trnctl.findings import Finding, Level, errors_among
 from trnctl.ports import BuiltImage, Change, ImageState
 
@@ -150,7 +150,7 @@ _MESSAGES: tuple[tuple[str, type[TrnctlError], str], ...] = (
     (r"does not exist or belongs to an incompatible", NotFoundError, "List the clusters: trnctl cluster list."),
     (
         r"already exists",
-        RefusedError,
+        NameTaken,
         "Somebody has made it meanwhile, or makes it now. Run trnctl cluster create again: it follows a creation to its"
         " end, and deletes the remains of a failed one first; or choose another name.",
     ),
