@@ -29,9 +29,9 @@ def asked(trnctl: Trnctl, *, clear: bool = False) -> dict[str, Any]:
 
 # What is asked of AWS besides: `why` wants the stack's events, and of the head node's subnet its route.
 LOOKS: list[tuple[list[str], int]] = [
-    (["status"], 3), (["runs"], 3), (["top", "--once"], 3), (["logs", "counted"], 3), (["results", "counted"], 3),
-    (["why", "counted"], 6), (["why"], 6), (["ssh", "--", "true"], 3), (["resume", "counted", "--hold"], 3),
-    (["cancel", "counted"], 3),
+    (["status"], 3), (["runs"], 3), (["top", "--once"], 3), (["logs", "howoften"], 3), (["results", "howoften"], 3),
+    (["why", "howoften"], 6), (["why"], 6), (["ssh", "--", "true"], 3), (["resume", "howoften", "--hold"], 3),
+    (["cancel", "howoften"], 3),
 ]  # fmt: skip
 
 
@@ -45,9 +45,9 @@ def counted(trnctl: Trnctl, *words: str, code: int | None = 0, timeout: float = 
 
 
 def test_each_command_asks_as_often_as_the_document_says(ultra1: Trnctl) -> None:
-    submit = ("submit", "bert-large", "-N", "1", "--name", "counted", "--hold", "--compile", "skip")
+    submit = ("submit", "bert-large", "-N", "1", "--name", "howoften", "--hold", "--compile", "skip")
     found = {"submit": counted(ultra1, *submit)[:2]}
-    ultra1("cancel", "counted")
+    ultra1("cancel", "howoften")
     for words, calls in LOOKS:
         code = 3 if words[0] == "results" else 0  # a run that never ran has none
         connections, count, names = counted(ultra1, *words, code=code)

@@ -67,6 +67,16 @@ def test_the_same_name_is_never_submitted_twice(slurm: Trnctl) -> None:
     assert len([job for job in jobs(slurm) if ":once:" in job]) == 2
 
 
+def test_two_at_once_under_one_name_are_one_run(slurm: Trnctl) -> None:
+    words = ("submit", "bert-large", "-N", "1", "--hold", "--name", "twins")
+    with slurm.start(*words) as one, slurm.start(*words) as other:
+        ends = [one.end(180), other.end(180)]
+    assert [ended.code for ended in ends] == [0, 0]
+    again = ["it had been submitted already" in " ".join(ended.out.split()) for ended in ends]
+    assert sorted(again) == [False, True]
+    assert len([job for job in jobs(slurm) if ":twins:" in job]) == 2
+
+
 def test_held_jobs_stay_held_and_the_second_waits_for_the_first(slurm: Trnctl) -> None:
     slurm("submit", "bert-large", "-N", "4", "--hold", "--name", "held")
     compiling, training = sorted(job for job in jobs(slurm) if ":held:" in job)
