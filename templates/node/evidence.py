@@ -113,10 +113,11 @@ def run_texts(folder, size):
 
 
 def cap_words(manifest, results):
-    """That a run which is not complete has used its cap up; '' for others. Slurm says only that time was up."""
+    """That a run which is not complete has used its cap up; '' for others. Slurm says only that time was up. What is
+    kept back is a minute and what Slurm needs to end a job, as results.py reckons."""
     cap, used = manifest.get("max_node_seconds"), results.get("node_seconds")
     ended = any((results.get("stages") or {}).values())
-    if not (cap and used and ended) or results.get("complete") or used < 0.9 * cap:
+    if not (cap and used and ended) or results.get("complete") or cap - used >= 150 * (manifest.get("nodes") or 1):
         return ""
     text = "the run's cap of ${:,.2f} is used up: {:,.2f} node-hours"
     return text.format(manifest.get("max_cost_usd") or 0, used / 3600)

@@ -309,9 +309,17 @@ def test_minutes_are_written_as_slurm_takes_them() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["slurm knows", "slurm has forgotten"])
-@pytest.mark.parametrize(("usd", "says"), [(50.0, "its cap of $50.00 is used up (--max-cost)"), (500.0, "")])
+# Of a cap, what a minute and Slurm's own time cost on four nodes is kept back: $3.58.
+@pytest.mark.parametrize(
+    ("usd", "says"),
+    [
+        (50.0, "its cap of $50.00 is used up (--max-cost)"), (53.0, "its cap of $53.00 is used up (--max-cost)"),
+        (54.0, ""), (500.0, ""),
+    ],
+)  # fmt: skip
 def test_a_run_that_slurm_ended_at_its_cap_says_so(usd: float, says: str, known: bool) -> None:
-    told = {"stages": ["train"], "max_cost_usd": usd, "instance_type": "trn1.32xlarge"}
+    told = {"stages": ["train"], "max_cost_usd": usd, "instance_type": "trn1.32xlarge", "nodes": 4}
+    told["price_per_node_hour_usd"] = NODE
     record = RunRecord(
         "capped",
         "/fsx",

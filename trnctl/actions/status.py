@@ -14,6 +14,7 @@ from trnctl.actions.stack import cause_of_failure
 from trnctl.actions.why import explain_failure
 from trnctl.errors import CloudError, NotFoundError, ToolError
 from trnctl.findings import Finding
+from trnctl.plan.cap import GRACE_S
 from trnctl.plan.cost import Spent, living, run_usage, spent
 from trnctl.plan.progress import parse_progress
 from trnctl.plan.words import of_bytes
@@ -362,12 +363,18 @@ def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _kept_back(manifest: Mapping[str, object], cap: float) -> float:
+    """What of a cap no job gets: a minute, and what Slurm needs to end a job. A tenth where no price is known."""
+    price = _number(manifest.get("price_per_node_hour_usd"), float)
+    return 0.1 * cap if price is None else (60 + GRACE_S) * _whole(manifest.get("nodes")) * price / 3600
+
+
 def _cap_reason(now: StageNow, manifest: Mapping[str, object], spent_usd: float | None) -> str:
     """A job that Slurm ended at its time limit, of a run whose cost is capped, and that has used the cap up; also when
     Slurm has forgotten it, and its exit trap knows only that it was ended (143)."""
     cap = _number(manifest.get("max_cost_usd"), float)
     ended = now.state == "timeout" or (now.state == "failed" and now.reason == "exit code 143")
-    if not ended or cap is None or spent_usd is None or spent_usd < 0.9 * cap:
+    if not ended or cap is None or spent_usd is None or cap - spent_usd >= _kept_back(manifest, cap):
         return ""
     return f"its cap of ${cap:,.2f} is used up (--max-cost)"
 
