@@ -73,7 +73,9 @@ def test_a_dry_run_shows_no_value_of_a_variable(nowhere: Trnctl, tmp_path: Path,
     assert "s3c r3t" not in ended.out + ended.err
     assert "N=4t2" not in ended.out
     nowhere.of(SIXTEEN)(*words, "--write", str(tmp_path), target="aws")
-    assert "'TOKEN=s3c r3t'" in (tmp_path / "train.sbatch").read_text()
+    holders = [path for path in tmp_path.rglob("*") if path.is_file() and "'TOKEN=s3c r3t'" in path.read_text()]
+    assert "train.sbatch" in [path.name for path in holders]
+    assert [path.name for path in holders if path.stat().st_mode & 0o077] == []
 
 
 def test_v_tells_what_is_asked(nowhere: Trnctl) -> None:

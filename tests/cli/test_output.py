@@ -79,6 +79,7 @@ def test_progress_stays_one_line_and_says_what_takes_longest_if_that_fits() -> N
     assert words("FSX1", "CleanupResourcesS3BucketCustomResource").endswith("now: FSx file system (1m01s)")
     assert words("CleanupResourcesS3BucketCustomResource" * 2).endswith("31/58  1m01s  creating")
     assert stack_words(Progress(None, 1, None, (), 5.0)) == "1 resource  5s  gone"
+    assert stack_words(Progress(None, 59, 63, (), 5.0)).endswith("━  63/63  5s  gone")
 
 
 @pytest.mark.parametrize(

@@ -50,14 +50,16 @@ def write_new(path: str, text: str) -> None:
 
 
 def write_files(folder: Path, files: Iterable[File]) -> None:
-    """Write a run's files below a folder. UsageError when that cannot be."""
+    """Write a run's files below a folder; scripts hold the values of variables, and are for their writer alone.
+    UsageError when that cannot be."""
     try:
         for file in files:
             target = folder / file.name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.touch(0o600 if file.secret else 0o644)
+            mode = 0o700 if file.executable else 0o600 if file.secret else 0o644
+            target.touch(mode)
+            target.chmod(mode)  # of one that was there
             target.write_text(file.text, encoding="utf-8")
-            target.chmod(0o755 if file.executable else 0o600 if file.secret else 0o644)
     except OSError as error:
         raise UsageError(
             f"{folder} cannot be written to: {error.strerror}", remedy="name another folder with --write DIR"

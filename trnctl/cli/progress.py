@@ -68,9 +68,10 @@ def _live(screen: Screen) -> AbstractContextManager[Live | None]:
 def stack_words(step: Progress) -> str:
     """`━━━━━━╸──── 41/58  7m12s  creating  now: FSx file system (6m03s), head node (1m10s)`."""
     total = step.total or 0
-    filled = min(_BAR, _BAR * step.done // total) if total else 0
+    done = total if step.phase is None and total else min(step.done, total) if total else step.done
+    filled = _BAR * done // total if total else 0
     bar = "━" * filled + "─" * (_BAR - filled) + "  " if total else ""
-    count = f"{min(step.done, total)}/{total}" if total else plural(step.done, "resource")
+    count = f"{done}/{total}" if total else plural(done, "resource")
     line = f"{bar}{count}  {duration(step.elapsed_s)}  {step.phase or 'gone'}"
     lead = "  now: "
     for name, seconds in step.current[:2]:
