@@ -29,7 +29,8 @@ def answer(screen: Screen, found: Answer) -> None:
     if not diagnosis.findings:
         screen.text(_nothing(found))
     for one in diagnosis.unexplained:
-        screen.field(":".join(str(part) for part in (one.file, one.line) if part), one.text, data=True, indent="  ")
+        place = ":".join(str(part) for part in (one.file, one.line) if part)
+        screen.field(f"{place}  " if place else "", one.text, data=True, indent="  ")
     for finding in diagnosis.harmless:
         screen.say(f"harmless  {finding.message} ({finding.evidence[:60]})", style="dim")
     for note in found.notes:

@@ -25,6 +25,7 @@ _PREFIX = re.compile(
     |\[\d+,\d+\]<std(?:out|err)>:\s*                                # mpirun
     |\[(?:rank|default)?\d+\]:\s*|\d+:\s+                           # torchrun, srun --label
     |\(\w+\spid=\d+[^)]*\)\s*                                       # ray
+    |(?:ERROR|INFO|WARNING)\s[\d-]+\s[\d:]+\s\[[\w./]+:\d+\]\s      # vLLM
     |\|\s+|(?:Stdout|Stderr|stdout|stderr):\s+                      # a table; EC2 Image Builder
     |\[(?:ERROR|INFO|WARN\w*|DEBUG)\]\s+(?:Command\soutput:\s+)?    # cfn-init
     )+""",
