@@ -121,6 +121,7 @@ def test_faults_need_a_sandbox_and_a_name(tmp_path: Path) -> None:
     promised = {
         "compile-failure", "compile-failure-exit-0", "training-crash", "insufficient-capacity",
         "head-bootstrap-timeout", "throttling", "expired-token", "delete-failed", "node-death", "clear",
+        "first-node-death",
         "partial-capacity", "slow-stack", "head-recipe-failed", "head-script-failed", "head-script-missing",
         "head-image-mismatch", "head-mount-failed", "slurmctld-down", "ssh-drop", "zombie-node", "protected-mode",
         "full-disk", "compile-killed", "hung-collective", "hardware-error", "image-build-failed",
@@ -225,8 +226,9 @@ def test_faults_of_the_account_are_set_and_cleared(home: Path) -> None:
     assert {each["times"] for each in listed} == {2}
     faults.clear_faults(home)
     assert lifecycle.ask(sandbox, "GET", "/_sandbox/faults")["faults"] == []
-    with pytest.raises(ToolError, match="No compute node is up"):
-        faults.set_fault(home, "node-death")
+    for name in ("node-death", "first-node-death"):
+        with pytest.raises(ToolError, match="No compute node is up"):
+            faults.set_fault(home, name)
 
 
 # ------------------------------------------------------------------------------------------ with pcluster

@@ -189,14 +189,17 @@ def test_a_node_that_cannot_boot_is_replaced(fresh: Trial) -> None:
 
 
 @pytest.mark.slow
-def test_a_dead_node_is_noticed_replaced_and_its_job_runs_again(fresh: Trial) -> None:
+@pytest.mark.parametrize(("asked", "dead"), [({}, "q-dy-r-2"), ({"first": True}, "q-dy-r-1")])
+def test_a_dead_node_is_noticed_replaced_and_its_job_runs_again(
+    fresh: Trial, asked: dict[str, bool], dead: str
+) -> None:
     fresh.boot("one", [queue("q", resource("r", 2))])
-    job = fresh.job("-N1", "srun sleep 300")
-    eventually(lambda: fresh.state(job) == "RUNNING", 30, "the job runs")
-    answer = fresh.machines.routes()["/_sandbox/node-death"]({})
-    assert answer == {"nodes": ["q-dy-r-1"]}
-    eventually(lambda: "q-dy-r-1" in fresh.account.terminated, 90, "the dead node's instance is terminated")
-    eventually(lambda: fresh.state(job) == "RUNNING", 60, "the job runs again", otherwise=fresh.picture)
+    job = fresh.job("-N2", "srun sleep 300")
+    eventually(lambda: fresh.state(job) == "RUNNING", 90, "the job runs", otherwise=fresh.picture)
+    answer = fresh.machines.routes()["/_sandbox/node-death"](asked)
+    assert answer == {"nodes": [dead]}
+    eventually(lambda: dead in fresh.account.terminated, 180, "the dead node's instance is terminated")
+    eventually(lambda: fresh.state(job) == "RUNNING", 180, "the job runs again", otherwise=fresh.picture)
     assert "Restarts=1" in fresh.ssh(f"scontrol show job {job}").stdout
 
 

@@ -119,7 +119,10 @@ FAULTS: Mapping[str, Fault] = {
     },
     **{name: Fault(happens, path="/_sandbox/cluster-faults") for name, happens in _CLUSTER_FAULTS.items()},
     "node-death": Fault(
-        "a compute node of each cluster dies, one that runs a job if any does", path="/_sandbox/node-death"
+        "a compute node of each cluster dies, the last that runs a job if any does", path="/_sandbox/node-death"
+    ),
+    "first-node-death": Fault(
+        "the same, but the first, and with it the job's batch script dies", path="/_sandbox/node-death"
     ),
 }
 
@@ -151,8 +154,8 @@ def set_fault(home: Path, name: str, *, times: int = 1) -> None:
     elif name in _CLUSTER_FAULTS:
         if not ask(sandbox, "POST", fault.path, {"add": name})["struck"]:
             raise ToolError("Nothing is there that it could strike.", remedy=_WHAT_IT_NEEDS.get(name, _A_CLUSTER))
-    elif name == "node-death":
-        if not ask(sandbox, "POST", fault.path, {})["nodes"]:
+    elif name in {"node-death", "first-node-death"}:
+        if not ask(sandbox, "POST", fault.path, {"first": name == "first-node-death"})["nodes"]:
             raise ToolError("No compute node is up that could die.", remedy="Submit a job, which powers nodes up.")
     else:
         ask(sandbox, "POST", fault.path, {"add": name})

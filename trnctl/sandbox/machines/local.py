@@ -133,9 +133,13 @@ class LocalMachines:
         return {"faults": self._faults}
 
     def _node_death(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """{} or {cluster}: one node of each cluster dies; the names of the dead."""
+        """{} or {cluster}, {first}: one node of each cluster dies; the names of the dead."""
         names = [asked["cluster"]] if asked.get("cluster") else list(self._clusters)
-        dead = [self._clusters[name].nodes.kill_one() for name in names if name in self._clusters]
+        dead = [
+            self._clusters[name].nodes.kill_one(first=bool(asked.get("first")))
+            for name in names
+            if name in self._clusters
+        ]
         return {"nodes": [name for name in dead if name is not None]}
 
     def _cluster_faults(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:

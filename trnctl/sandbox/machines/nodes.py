@@ -143,15 +143,15 @@ class Nodes:
         with self._lock:
             return [node.instance for node in self._nodes.values()]
 
-    def kill_one(self) -> str | None:
-        """Let one node die, one that runs a job if any does: its processes end, its instance stays. Its name, None
-        when no node is up."""
+    def kill_one(self, *, first: bool = False) -> str | None:
+        """Let one node die, the last or the `first` of those that run a job, if any does: its processes end, its
+        instance stays. Its name, None when no node is up."""
         with self._lock:
             running = [name for name, node in self._nodes.items() if node.slurmd is not None]
         busy = [name for name in self._slurm.busy_nodes() if name in running]
         if not running:
             return None
-        name = (busy or running)[-1]
+        name = (busy or running)[0 if first else -1]
         with self._lock:
             nodes = {name: self._nodes[name]} if name in self._nodes else {}
         self._kill(nodes)
