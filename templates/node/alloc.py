@@ -91,7 +91,7 @@ def main(wish):
     """The shell's exit code; 4 when Slurm does not answer, 130 after Ctrl-C."""
     if not re.search(r"\bis UP\b", answer(["scontrol", "ping"], 8)):
         say("error: Slurm's controller does not answer on the head node.")
-        say("remedy: look at it there: trnctl ssh -- sudo systemctl status slurmctld")
+        say("remedy: start it again: trnctl ssh -- sudo systemctl restart slurmctld")
         return 4
     name, over, began = f"trnctl-alloc-{os.getpid()}", threading.Event(), time.time()
     for number in (signal.SIGHUP, signal.SIGTERM):

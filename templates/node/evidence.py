@@ -29,7 +29,7 @@ LOGS = [
     ("chef-client.log", "chef"),
 ]
 COMMANDS = [
-    ("sinfo -R", "sinfo", ["sinfo", "-R"]),
+    ("sinfo -R", "sinfo", ["sinfo", "-R", "-o", "%E %u %H %N"]),  # whole reasons: by itself it cuts them
     ("sinfo", "sinfo", ["sinfo", "-a"]),
     ("squeue", "squeue", ["squeue", "-a", "-o", "%i %P %j %u %t %M %D %R"]),
 ]

@@ -49,9 +49,9 @@ class MemoryBench:
 class _Judging(InMemoryProvisioner):
     """Looks at the document where a test of an action would set the verdict."""
 
-    def create(self, name: str, document: str) -> None:
+    def create(self, name: str, document: str, *, keep_failed: bool = False) -> None:
         self._judge(name, document)
-        super().create(name, document)
+        super().create(name, document, keep_failed=keep_failed)
 
     def build_image(self, name: str, document: str) -> list[Finding]:
         self._judge(name, document)
@@ -271,6 +271,13 @@ def test_the_document_is_handed_over_whole_and_then_removed() -> None:
     path = dict(zip(shell.calls[-1][2::2], shell.calls[-1][3::2], strict=True))["--cluster-configuration"]
     with pytest.raises(FileNotFoundError):
         open(path)  # noqa: PTH123, SIM115  it must not be there
+
+
+def test_what_a_failure_leaves_is_kept_when_that_is_asked_for() -> None:
+    shell = ReplayedPcluster()
+    PclusterProvisioner(shell, region="us-west-2").create("demo", "x", keep_failed=True)
+    words = dict(zip(shell.calls[-1][2::2], shell.calls[-1][3::2], strict=True))
+    assert words["--rollback-on-failure"] == "false"
 
 
 def test_fleet_words() -> None:

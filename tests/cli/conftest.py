@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import fault_story
 from tests.cli.trnctl_runner import Trnctl, empty_folder, sandbox
 
 
@@ -30,3 +31,13 @@ def nowhere() -> Iterator[Trnctl]:
 def cluster_file(tmp_path: Path) -> Path:
     """Where a test may write a cluster file of its own."""
     return tmp_path / "trnctl.yaml"
+
+
+@pytest.fixture(autouse=True)
+def fault_is_told(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that calls itself the story of a fault has let it happen, and has asked `why` about it."""
+    yield
+    mark = request.node.get_closest_marker("fault")
+    if mark is not None:
+        assert set(mark.args) <= fault_story.STRUCK, f"never happened: {set(mark.args) - fault_story.STRUCK}"
+        assert set(mark.args) <= fault_story.TOLD, f"why was not asked: {set(mark.args) - fault_story.TOLD}"

@@ -147,7 +147,7 @@ def test_what_a_cluster_that_is_gone_has_cost_is_still_known(account: Trnctl) ->
 
 def test_created_again_it_finds_the_data_of_the_first(account: Trnctl) -> None:
     created = account("cluster", "create", "-y", timeout=180)
-    assert "of the earlier cluster, adopted with its data" in created.talk
+    assert "with the earlier cluster's data" in created.talk
     assert "capped" in [run["run"] for run in account.json("runs")["runs"]]
     assert account.json("cluster", "update") == {"updated": None}, "what was adopted is no difference"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.fault_story import fault, said, told
 from tests.cli.trnctl_runner import SIXTEEN, Trnctl, sandbox
 from tests.recipes import recipe_text
 
@@ -97,11 +98,14 @@ def test_a_damaged_entry_is_compiled_again(cluster: Trnctl, lost: str) -> None:
     assert [finding["code"] for finding in ended.json["findings"]] == ["cache-damaged"]
 
 
+@pytest.mark.fault("compile-killed")
 def test_a_killed_compile_leaves_a_lock_that_is_found_explained_and_removed(cluster: Trnctl) -> None:
-    cluster("sandbox", "fault", "compile-killed")
-    failed = cluster("submit", "bert-large", "-N", "2", "--name", "killed", "-f", code=6, timeout=120)
+    with fault(cluster, "compile-killed"):
+        failed = cluster("submit", "bert-large", "-N", "2", "--name", "killed", "-f", code=6, timeout=240)
     assert "at most 2 at a time" in failed.out
-    cluster("sandbox", "fault", "clear")
+    finding = told(cluster, "compile-killed", "killed")
+    said(failed, finding)
+    assert "Submit again (trnctl submit), which clears the dead compiler's lock" in finding["remedy"]
     found = cluster("cache", "verify", "-o", "json", code=3).json["findings"]
     stale = [one["message"] for one in found if one["code"] == "cache-lock-stale"]
     locked = [module for module in modules(cluster) if list(module.glob("*.lock"))]
@@ -131,21 +135,21 @@ def test_unlock_leaves_what_a_living_job_may_hold(cluster: Trnctl) -> None:
     assert not lock.exists()
 
 
-@pytest.mark.parametrize("fault", ["compile-failure", "compile-failure-exit-0"])
-def test_a_graph_that_fails_stops_the_run_with_its_name_and_is_tried_again(cluster: Trnctl, fault: str) -> None:
-    cluster("sandbox", "fault", fault)
-    cluster("submit", "bert-large", "-N", "2", "--name", f"{fault}-one", "-f", code=6, timeout=120)
-    (run,) = [run for run in cluster.json("runs")["runs"] if run["run"] == f"{fault}-one"]
+@pytest.mark.parametrize("name", ["compile-failure", "compile-failure-exit-0"])
+def test_a_graph_that_fails_stops_the_run_with_its_name_and_is_tried_again(cluster: Trnctl, name: str) -> None:
+    cluster("sandbox", "fault", name)
+    cluster("submit", "bert-large", "-N", "2", "--name", f"{name}-one", "-f", code=6, timeout=120)
+    (run,) = [run for run in cluster.json("runs")["runs"] if run["run"] == f"{name}-one"]
     found = re.fullmatch(r"graph (MODULE_\S+) did not compile", run["reason"])
     assert (run["stage"], run["state"], bool(found)) == ("compile", "failed", True)
-    log = cluster.shared(f"/fsx/trnctl/runs/{fault}-one/compile.log").read_text()
+    log = cluster.shared(f"/fsx/trnctl/runs/{name}-one/compile.log").read_text()
     assert re.search(r"graph failed: MODULE_\S+ \(log /.*/model\.log\)", log)
     assert "cache-partial" in cluster("cache", "verify").out
     cluster("sandbox", "fault", "clear")
-    again = cluster("submit", "bert-large", "-N", "2", "--name", f"{fault}-two", "-f", timeout=120)
+    again = cluster("submit", "bert-large", "-N", "2", "--name", f"{name}-two", "-f", timeout=120)
     assert "was not complete" in again.talk
-    assert compiler_starts(cluster, f"{fault}-two") == 1, "the graph that failed, and no other"
-    assert held(cluster, f"{fault}-three", nodes=2)["compile"] == "cached"
+    assert compiler_starts(cluster, f"{name}-two") == 1, "the graph that failed, and no other"
+    assert held(cluster, f"{name}-three", nodes=2)["compile"] == "cached"
 
 
 def test_prune_shows_asks_and_leaves_what_is_used(cluster: Trnctl) -> None:

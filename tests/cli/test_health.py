@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cli import fault_story
 from tests.cli.trnctl_runner import SIXTEEN, Trnctl, eventually, sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
@@ -31,30 +32,48 @@ def cluster() -> Iterator[Trnctl]:
 
 
 @pytest.mark.parametrize(
-    ("fault", "code"), [("missing-device", "node-devices"), ("slow-link", "node-link"), ("old-driver", "node-software")]
+    ("fault", "code"),
+    [
+        pytest.param("missing-device", "node-devices", marks=pytest.mark.fault("missing-device")),
+        pytest.param("slow-link", "node-link", marks=pytest.mark.fault("slow-link")),
+        pytest.param("old-driver", "node-software", marks=pytest.mark.fault("old-driver")),
+    ],
 )
-def test_a_node_that_fails_is_told_of_and_left_as_it_is_unless_told(cluster: Trnctl, fault: str, code: str) -> None:
-    cluster("sandbox", "fault", fault)
-    try:
-        told = cluster.json("health", code=6)
-    finally:
-        cluster("sandbox", "fault", "clear")
-    assert [(one["code"], one["node"]) for one in told["findings"]] == [(code, STRUCK)]
-    assert (told["failed"], told["drained"]) == ([STRUCK], [])
-    assert {one["state"] for one in told["nodes"] if one["node"] != STRUCK} == {"well"}
-    assert "drained" not in cluster.json("status")["nodes"]
+def test_a_node_that_fails_is_told_of_and_drained_when_that_is_asked_for(
+    cluster: Trnctl, fault: str, code: str
+) -> None:
+    with fault_story.fault(cluster, fault):
+        if fault == "missing-device":
+            alone = cluster.json("health", code=6)
+            assert (alone["failed"], alone["drained"]) == ([STRUCK], [])
+            assert "drained" not in cluster.json("status")["nodes"]
+        found = cluster.json("health", "-N", "4", "--drain", "-y", code=6, timeout=240)
+        assert [(one["code"], one["node"]) for one in found["findings"]] == [(code, STRUCK)]
+        assert (found["failed"], found["drained"]) == ([STRUCK], [STRUCK])
+        assert {one["state"] for one in found["nodes"] if one["node"] != STRUCK} == {"well"}
+        is_told(cluster, fault, code)
 
 
+def is_told(cluster: Trnctl, fault: str, code: str) -> None:
+    """`why` says for what the node was drained; ParallelCluster replaces it, and then that is over."""
+    told = fault_story.told(cluster, fault)
+    assert f"({code})" in told["message"]
+    assert STRUCK in told["message"]
+    assert f"trnctl why {code}" in told["remedy"]
+    back = ("sinfo", "-h", "-n", STRUCK, "-o", "%t")
+    eventually(lambda: cluster.slurm(*back).strip() in {"idle", "idle~"}, f"{STRUCK} is there again", 120)
+    fault_story.over(cluster)
+
+
+@pytest.mark.fault("hung-link")
 def test_a_collective_that_hangs_is_ended_and_its_node_drained(cluster: Trnctl) -> None:
-    cluster("sandbox", "fault", "hung-link")
-    try:
-        ended = cluster("health", "--patience", "2", "--drain", "-y", code=6)
-    finally:
-        cluster("sandbox", "fault", "clear")
+    with fault_story.fault(cluster, "hung-link"):
+        ended = cluster("health", "-N", "4", "--patience", "2", "--drain", "-y", code=6, timeout=240)
     assert f"{STRUCK} node-link-hung: its all-reduce with compute1-dy-i1-1 did not end in 2 s" in " ".join(
         ended.out.split()
     )
     assert f"drained     {STRUCK}" in ended.out
+    is_told(cluster, "hung-link", "node-link-hung")
     # ParallelCluster replaces a node that is drained: when its place is taken again, it is by one that is well.
     assert cluster.json("health", "--no-collectives")["failed"] == []
 

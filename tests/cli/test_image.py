@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.fault_story import said, strike, told
 from tests.cli.trnctl_runner import EXAMPLES, SIXTEEN, Trnctl, sandbox
 
 NAME = "trn-2-31-1-ubuntu2404-3-16-1"
@@ -29,6 +30,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trnctl]:
 
 @pytest.mark.slow
 @pytest.mark.sandbox
+@pytest.mark.fault("image-build-failed")
 def test_from_neurons_image_to_the_ami_in_the_file(built: Trnctl, tmp_path: Path) -> None:
     assert built.config is not None
     before = built.config.read_text()
@@ -40,10 +42,11 @@ def test_from_neurons_image_to_the_ami_in_the_file(built: Trnctl, tmp_path: Path
     assert (dry["image"], dry["parent"], f'ParentImage: "{PARENT}"' in dry["configuration"]) == (NAME, PARENT, True)
     assert "has Neuron 2.32.0" in built("image", "build", "--parent", "ami-0d1a5000000000005", "-y", code=3).talk
 
-    built("sandbox", "fault", "image-build-failed")
-    failed = built("image", "build", "-y", code=4, timeout=120)
+    strike(built, "image-build-failed")
+    failed = built("image", "build", "-y", code=4, timeout=240)
     assert "the image could not be built: it failed in the state BUILDING" in failed.talk
     assert "evidence stack-event" in failed.talk
+    said(failed, told(built, "image-build-failed", "cluster", "--cluster", NAME))
     assert f"/aws/imagebuilder/ParallelClusterImage-{NAME}" in failed.talk
     assert [(one["state"], one["ami"]) for one in built.json("image", "list")["images"]] == [("failed", None)]
     assert built.config.read_text() == before

@@ -294,9 +294,11 @@ class InMemoryProvisioner:
         self.documents: dict[str, str] = {}
         self.built: dict[str, BuiltImage] = {}
         self.build_s, self.build_fails = 1800.0, ""
+        self.keep_failed = False
 
-    def create(self, name: str, document: str) -> None:
+    def create(self, name: str, document: str, *, keep_failed: bool = False) -> None:
         """Start creating; refused when the name is taken or a finding is an error."""
+        self.keep_failed = keep_failed
         self._refuse_errors()
         self._refuse_taken(name)
         self.documents[name] = document
@@ -307,7 +309,8 @@ class InMemoryProvisioner:
     def _created(self, name: str) -> None:
         if self.create_fails:
             self.cloud.happens(name, "HeadNode", "AWS::EC2::Instance", "CREATE_FAILED", self.create_fails)
-            self.cloud.move(name, "create-failed", "ROLLBACK_COMPLETE", self.create_fails)
+            status = "CREATE_FAILED" if self.keep_failed else "ROLLBACK_COMPLETE"
+            self.cloud.move(name, "create-failed", status, self.create_fails)
             return
         self.cloud.happens(name, "HeadNode", "AWS::EC2::Instance", "CREATE_COMPLETE")
         self.cloud.has_instance(name, head_node())

@@ -81,7 +81,8 @@ def test_a_rule_without_an_end_stays_until_it_is_cleared() -> None:
     faults = Faults()
     faults.add({"kind": "boot", "cluster": "a*", "reason": "no", "times": None})
 
-    assert [faults.boot("a1"), faults.boot("a2"), faults.boot("b1")] == ["no", "no", None]
+    found = [faults.boot("a1"), faults.boot("a2"), faults.boot("b1")]
+    assert [rule and rule.reason for rule in found] == ["no", "no", None]
     faults.clear()
     assert faults.boot("a1") is None
 
@@ -112,7 +113,7 @@ def test_capacity_is_what_is_left_beside_the_living(living: int, granted: int) -
     [
         ({}, "one of api, resource, boot, slow, launch"),
         ({"kind": "weather"}, "one of api, resource, boot, slow, launch"),
-        ({"kind": "boot", "clusters": "x"}, "has no clusters; it has cluster, reason, times"),
+        ({"kind": "boot", "clusters": "x"}, "has no clusters; it has cluster, console, logs, reason, times"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(wrong: Mapping[str, Any], message: str) -> None:

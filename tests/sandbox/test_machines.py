@@ -98,6 +98,16 @@ def test_nothing_on_this_machine_can_be_changed_by_way_of_sudo_or_sysctl(machine
         assert refused.returncode == 1
         assert "the sandbox changes nothing on this machine" in refused.stderr
     assert machine.ssh("sysctl -n kernel.ostype").stdout == "Linux\n"
+    refused = machine.ssh("sudo systemctl stop sshd", check=False)
+    assert (refused.returncode, "the sandbox has no such service" in refused.stderr) == (1, True)
+
+
+def test_slurms_controller_is_restarted_as_a_person_would(machine: Trial) -> None:
+    before = machine.ssh("cat $(dirname $SLURM_CONF)/../log/slurmctld.log | grep -c 'version .* started'").stdout
+    machine.ssh("sudo systemctl restart slurmctld")
+    assert "active (running)" in machine.ssh("systemctl status slurmctld.service").stdout
+    after = machine.ssh("cat $(dirname $SLURM_CONF)/../log/slurmctld.log | grep -c 'version .* started'").stdout
+    assert int(after) == int(before) + 1
 
 
 # ------------------------------------------------------------------------------------------ nodes

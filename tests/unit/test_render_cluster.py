@@ -264,7 +264,7 @@ def test_extra_is_merged_last_by_key_and_by_name() -> None:
     assert made["Monitoring"]["Logs"]["CloudWatch"] == {
         "Enabled": True,
         "RetentionInDays": 7,
-        "DeletionPolicy": "Delete",
+        "DeletionPolicy": "Retain",
     }
     old, new = made["Scheduling"]["SlurmQueues"]
     assert old["ComputeResources"] == [

@@ -10,7 +10,8 @@ import pytest
 from tests.fakes import World
 from trnctl.actions.create import create, plan_create
 from trnctl.actions.runs import OpenCluster
-from trnctl.actions.why import explain_failure, explain_run, near_codes, why_cluster, why_code, why_run
+from trnctl.actions.why import explain_failure, near_codes, why_code
+from trnctl.actions.why_now import explain_run, why_cluster, why_run
 from trnctl.codes import CODES
 from trnctl.errors import CloudError, NotFoundError, RunFailed, ToolError
 from trnctl.ports import SavedText

@@ -16,6 +16,9 @@ _OFF = frozenset({"powered-down", "down", "unknown"})
 _AT_WORK = frozenset({"idle", "allocated", "mixed", "completing", "draining", "drained"})
 _SETTLED = timedelta(minutes=1)  # EC2 and Slurm do not learn of a launch at the same moment
 _BLOCK_SOON = timedelta(hours=24)
+_PROTECTED = (
+    "ParallelCluster starts nothing more in queues whose nodes failed to boot so often, and waits for a person."
+)
 
 
 def fleet_alerts(seen: Observed, groups: Sequence[NodeGroup], why: str = "") -> list[Finding]:
@@ -37,6 +40,7 @@ def fleet_alerts(seen: Observed, groups: Sequence[NodeGroup], why: str = "") -> 
             Finding(
                 "protected-mode", "error", f"the fleet is in protected mode{which}: nodes failed to start ten times",
                 "trnctl why cluster says why they failed; mend that, then trnctl cluster fleet start",
+                evidence="fleet status: PROTECTED", cause=_PROTECTED, confidence="high",
             )
         )  # fmt: skip
     elif inactive and status in {"", "running"}:
@@ -119,6 +123,8 @@ def instance_alerts(seen: Observed, groups: Sequence[NodeGroup], now: datetime) 
                 f"{extra} compute instance{plural} more than Slurm has nodes on: {price} for nothing",
                 "ParallelCluster ends orphans after five minutes; when they stay, end in EC2's console only those "
                 "whose private address scontrol show nodes does not tell; which they are cannot be told from here",
+                evidence=f"EC2 runs {len(old)} compute instances; Slurm has {on} nodes on, and {maybe} down",
+                cause="Slurm gave a node up or powered it down, and its instance was not ended.", confidence="medium",
             )
         )  # fmt: skip
     at_work = sum(count for (_, state), count in nodes.items() if state in _AT_WORK)
@@ -128,6 +134,8 @@ def instance_alerts(seen: Observed, groups: Sequence[NodeGroup], now: datetime) 
                 "nodes-without-instance", "warning",
                 f"{lost} node{'s' * (lost > 1)} that Slurm takes to be on {'have' if lost > 1 else 'has'} no instance",
                 "ParallelCluster notices within a minute or two and replaces them; their jobs are requeued",
+                evidence=f"EC2 runs {len(compute)} compute instances; Slurm has {at_work} nodes at work",
+                cause="An instance was ended: by EC2, by a person, or as spot.", confidence="medium",
             )
         )  # fmt: skip
     return alerts

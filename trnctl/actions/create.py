@@ -61,8 +61,9 @@ def plan_create(
     return CreatePlan(spec, document, idle_price(spec, prices), full_price(spec, prices), standing, adopted)
 
 
-def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:
-    """Carry the plan out, yielding progress to the end. ToolError names the event that made it fail.
+def create(plan: CreatePlan, services: Services, *, keep_failed: bool = False) -> Iterator[Progress]:
+    """Carry the plan out, yielding progress to the end. ToolError names the event that made it fail; with `keep_failed`
+    what has come up by then stays for a look, and costs.
 
     Can be run again: a stack that is being created is watched to its end, one that is there is a success, one
     that failed is deleted first (what it leaves behind by policy stays).
@@ -75,7 +76,7 @@ def create(plan: CreatePlan, services: Services) -> Iterator[Progress]:
         put_node_software(plan.spec, services.cloud)
         for one in plan.adopted:
             services.cloud.open_file_system(one, name)
-        services.provisioner.create(name, plan.document)
+        services.provisioner.create(name, plan.document, keep_failed=keep_failed)
     phase: Phase | None = None
     ends: frozenset[Phase | None] = frozenset({"running", "create-failed", "update-failed", "delete-failed", None})
     for step in watch(name, services, until=ends, limit_s=LIMIT_S):
@@ -89,12 +90,14 @@ def failure(name: str, verb: str, services: Services, spec: ClusterSpec | None =
     """The error for a stack that did not get there: the cause, not the victims; and what it has left that costs."""
     error = explain_failure(name, verb, services, spec) or _plain_failure(name, verb, services)
     kept = [one.id for one in services.cloud.file_systems(name)] if verb == "created" else []
-    if not kept:
-        return error
-    left = (
-        f" {', '.join(kept)} is kept by the cluster file and costs: trnctl teardown --cluster {name} --delete-storage."
-    )
-    return ToolError(error.message, remedy=error.remedy + left, findings=error.findings)
+    seen = services.cloud.observe(name) if verb == "created" else None
+    left = ""
+    if seen is not None and seen.head is not None and seen.head.state == "running":
+        left += f" Its head node {seen.head.id} runs on and costs; trnctl why and trnctl ssh look at it."
+    if kept:
+        way_out = f"trnctl teardown --cluster {name} --delete-storage"
+        left += f" {', '.join(kept)} is kept by the cluster file and costs: {way_out}."
+    return ToolError(error.message, remedy=error.remedy + left, findings=error.findings) if left else error
 
 
 def _plain_failure(name: str, verb: str, services: Services) -> ToolError:

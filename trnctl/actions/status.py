@@ -148,7 +148,7 @@ def status(opened: OpenCluster, *, newest: int = 20) -> ClusterStatus:
     why = _why_failed(seen.stack, opened) if seen.stack.phase.endswith("failed") else ""
     alerts += [*fleet_alerts(seen, groups, why), *node_alerts(groups), *instance_alerts(seen, groups, now)]
     alerts += [*stalled_alerts(runs), *block_alerts(seen.blocks.items(), now)]
-    alerts += _preparer_alerts(picture.runs if picture else ())
+    alerts += preparer_alerts(picture.runs if picture else ())
     alerts += idle_alerts(seen, picture, opened.spec, money, now)
     return ClusterStatus(
         cluster, region, now, seen, money, tuple(groups), runs, tuple(alerts), services.notice,
@@ -180,6 +180,8 @@ def stalled_alerts(runs: Sequence[RunStatus]) -> list[Finding]:
             "run-stalled", "warning",
             f"{run.run} has said nothing for {run.quiet_s // 60} min; a step takes about {run.step_s:.3g} s",
             f"trnctl top {run.run} shows whether its cores work; trnctl why {run.run} looks for the cause",
+            evidence=f"its log was written {run.quiet_s} s ago", confidence="low",
+            cause="Undecided: a collective that hangs, storage that does not answer, or a checkpoint that takes long.",
         )
         for run in runs
         if run.state == "running" and run.step_s and run.quiet_s > max(_SILENCE_S, _SILENT_STEPS * run.step_s)
@@ -216,7 +218,7 @@ def _why_failed(stack: Stack, opened: OpenCluster) -> str:
     return stack.reason or "no reason given"
 
 
-def _preparer_alerts(records: Iterable[RunRecord]) -> list[Finding]:
+def preparer_alerts(records: Iterable[RunRecord]) -> list[Finding]:
     """Runs that would wait for ever: what they need is fetched by nobody any more."""
     return [
         Finding(

@@ -104,7 +104,7 @@ def watch(plan: StudyPlan, opened: OpenCluster, queue: JobQueue) -> Iterator[Stu
 
 def verdict(plan: StudyPlan, state: StudyState, opened: OpenCluster, spec: ClusterSpec | None) -> RunFailed | None:
     """The error to end with when points failed, each with its cause where the evidence tells one."""
-    from trnctl.actions.why import explain_run
+    from trnctl.actions.why_now import explain_run
 
     failed = [point for point in state.points if point.failed]
     if not failed:

@@ -244,7 +244,7 @@ def _laziness(load: NodeLoad, usual: _Usual) -> Iterator[Finding]:
         yield _note(load, "straggler", "warning", text, _STRAGGLER)
 
 
-_STRAGGLER = "all others wait for it in every step: leave it out when the run is next resumed (--exclude)"
+_STRAGGLER = "all others wait for it in every step: drain it before the run is next resumed (trnctl health)"
 
 
 def _note(load: NodeLoad, code: str, level: Level, text: str, remedy: str) -> Finding:

@@ -105,7 +105,7 @@ def slurm_down(said: str) -> ToolError:
     """Slurm's controller does not answer; the rest of the head node does."""
     return ToolError(
         f"Slurm's controller does not answer on the head node. It said: {plain_words(said)}",
-        remedy="Look at it there: trnctl ssh -- sudo systemctl status slurmctld. Running jobs go on without it.",
+        remedy="Start it again: trnctl ssh -- sudo systemctl restart slurmctld. Running jobs go on without it.",
     )
 
 

@@ -48,10 +48,11 @@ class PclusterProvisioner:
             self._found = str(self._call(["version"], regional=False).get("version", ""))
         return self._found
 
-    def create(self, name: str, document: str) -> None:
+    def create(self, name: str, document: str, *, keep_failed: bool = False) -> None:
         """Start creating; see `ports.Provisioner.create`. Raises RefusedError, also when the name is taken."""
         self._require_version()
-        self._with_document(document, ["create-cluster", "--cluster-name", name])
+        rollback = ["--rollback-on-failure", "false"] if keep_failed else []
+        self._with_document(document, ["create-cluster", "--cluster-name", name, *rollback])
 
     def check(self, name: str, document: str) -> list[Finding]:
         """A dry run of create; findings of every level ([] = it would pass in silence)."""

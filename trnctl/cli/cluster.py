@@ -65,6 +65,9 @@ def create(
     ] = False,
     price: PriceOf = None,
     online: Annotated[bool, typer.Option("--online", help="Ask AWS's price list, not the dated table.")] = False,
+    keep_failed: Annotated[
+        bool, typer.Option("--keep-failed", help="Keep what a failure leaves, to look at its head node; it costs.")
+    ] = False,
     yes: Yes = False,
     suppress: Suppress = None,
 ) -> None:
@@ -74,7 +77,8 @@ def create(
 
     session: Session = context.obj
     prices = screens.prices(session, price or [], online=online)
-    screens.create(Screen(session), session, prices, adopts=not new_storage, yes=yes, suppress=suppress or [])
+    screen, adopts = Screen(session), not new_storage
+    screens.create(screen, session, prices, adopts=adopts, yes=yes, suppress=suppress or [], keep_failed=keep_failed)
 
 
 @app.command()

@@ -28,7 +28,14 @@ def prices(session: Session, given: Sequence[str], *, online: bool) -> Prices:
 
 
 def create(
-    screen: Screen, session: Session, prices: Prices, *, adopts: bool, yes: bool, suppress: Sequence[str]
+    screen: Screen,
+    session: Session,
+    prices: Prices,
+    *,
+    adopts: bool,
+    yes: bool,
+    suppress: Sequence[str],
+    keep_failed: bool,
 ) -> None:
     """The whole command."""
     from trnctl.actions.adopt import MENDED, adopt
@@ -48,7 +55,8 @@ def create(
         mended = [MENDED] if adopted else []
         preflight_screens.before(screen, session, services, [*suppress, *mended], stands=stands, spec=spec)
         screen.confirm("Create it?", yes=yes)
-    last = follow_stack(screen, carry_out(plan, services), "trnctl status shows it; trnctl cluster create goes on")
+    steps = carry_out(plan, services, keep_failed=keep_failed)
+    last = follow_stack(screen, steps, "trnctl status shows it; trnctl cluster create goes on")
     created(screen, plan, last)
 
 
@@ -83,7 +91,7 @@ def create_plan(screen: Screen, plan: CreatePlan, notice: str) -> None:
 
 def _adopted_words(found: FileSystem) -> str:
     size = f", {gib(found.gib)}" if found.gib else ""
-    return f"{found.id}{size} of the earlier cluster, adopted with its data (--new-storage makes a new one)"
+    return f"{found.id}{size} with the earlier cluster's data (or --new-storage)"
 
 
 def _ssh_words(spec: ClusterSpec) -> str:

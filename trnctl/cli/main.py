@@ -90,7 +90,7 @@ def show_error(error: TrnctlError, out: TextIO) -> None:
     for finding in error.findings:
         if finding.cause:  # a diagnosis: the message has said what happened
             evidence = f"{finding.source}: {finding.evidence}" if finding.source else finding.evidence
-            out.write(f"  cause     {finding.cause}    [{finding.confidence} confidence]\n")
+            out.write(f"  cause     {finding.cause}    [{finding.code}, {finding.confidence} confidence]\n")
             out.write(f"  evidence  {evidence}\n")
         elif str(finding) not in error.message:
             out.write(f"  {finding.level}: {finding} [{finding.code}]\n")

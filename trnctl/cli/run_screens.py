@@ -279,6 +279,6 @@ def _raise_if_failed(run: str, over: RunOver, opened: OpenCluster | None) -> Non
         )
         if opened is None or state == "cancelled":
             raise error
-        from trnctl.actions.why import explain_run
+        from trnctl.actions.why_now import explain_run
 
         raise explain_run(error, run, opened)

@@ -36,7 +36,10 @@ def _next() -> str:
 def faults(screen: Screen, known: Mapping[str, str], name: str | None) -> None:
     """All faults with what each does, or a word that one is set."""
     if name is not None:
-        screen.done({"fault": name}, f"{name} is set." if name != "clear" else "All faults are cleared.")
+        told = f"{name} is set: {known[name]}." if name != "clear" else "All faults are cleared."
+        screen.done(
+            {"fault": name}, told, after="trnctl sandbox fault clear, when it has failed" if name != "clear" else ""
+        )
     elif screen.json:
         screen.data({"faults": dict(known)})
     else:

@@ -101,6 +101,8 @@ def picture(seen: ClusterStatus) -> Group:
     parts += [Text(), *_node_lines(seen)]
     if seen.runs:
         parts.append(_run_table(seen.runs))
+    elif any(alert.code == "head-node-unreachable" for alert in seen.alerts):
+        parts.append(Text("runs      not known: the head node was not able to tell", style="dim"))
     elif seen.seen.stack and seen.seen.stack.phase == "running":
         parts.append(Text("runs      none yet: trnctl workloads list, then trnctl submit", style="dim"))
     if seen.slurm_at is not None:

@@ -59,14 +59,15 @@ def _of_files(name: str) -> "Answer":
 
 
 def _of_cluster(session: Session) -> "Answer":
-    from trnctl.actions.why import why_cluster
+    from trnctl.actions.why_now import why_cluster
 
     return why_cluster(session.open(), session.name_and_region()[2])
 
 
 def _of_word(session: Session, screen: "Screen", word: str) -> None:
     """A code, else a run of the cluster that is meant."""
-    from trnctl.actions.why import near_codes, why_code, why_run
+    from trnctl.actions.why import near_codes, why_code
+    from trnctl.actions.why_now import why_run
     from trnctl.cli import why_screens as screens
 
     explanation = why_code(word.lower().replace("_", "-"))

@@ -79,6 +79,7 @@ RUNS: tuple[tuple[str, Level, str, str], ...] = (
     ("load-unknown", "warning", "neuron-monitor does not work on a node.", "Look there: trnctl ssh NODE -- neuron-ls."),
     ("load-refused", "error", "Slurm does not let this user look into the job.", "Log in as the user who submitted it."),
     # -------------------------------------------------------------------------------------- running clusters
+    ("stack-under-way", "info", "The cluster's stack is being created, updated or deleted, and nothing has failed.", "Wait; the finding says for what. trnctl cluster events lists every step."),
     ("stack-failed", "error", "The cluster's stack has failed.", "trnctl cluster events shows what failed; trnctl why cluster says why."),
     ("head-node-unreachable", "error", "The head node does not answer.", "Check its security group, your address and the key."),
     ("protected-mode", "error", "The fleet is in protected mode: nodes failed to start ten times.", "Mend the cause, then trnctl cluster fleet start."),

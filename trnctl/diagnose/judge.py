@@ -19,7 +19,7 @@ _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _MOST_NODES = 6
 _MOST_UNEXPLAINED = 3
 _GO_ON = frozenset({"clustermgtd", "slurm-resume", "slurmctld", "compute-console"})
-_OF_THE_JOB = frozenset({"job-log", "kernel"})  # what a run itself has said counts before what its cluster says
+_OF_THE_JOB = frozenset({"job-log", "kernel"})
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,9 @@ class _Case:
             _KINDS[self.signature.kind],
             _LEVELS[self.signature.level],
             _CONFIDENCE.index(self.confidence),
+            # What a run itself has said, then what is now, then what daemons wrote at some time.
             first.source not in _OF_THE_JOB,
+            first.source in _GO_ON,
             -self.met,
             first.at or "9",
             first.line or 0,

@@ -65,8 +65,9 @@ class BuiltImage:
 class Provisioner(Protocol):
     """Makes and unmakes clusters and images (ParallelCluster's CLI). `document` is a whole YAML file of it."""
 
-    def create(self, name: str, document: str) -> None:
-        """Start creating; returns when CloudFormation has accepted. RefusedError carries validation findings."""
+    def create(self, name: str, document: str, *, keep_failed: bool = False) -> None:
+        """Start creating; returns when CloudFormation has accepted. RefusedError carries validation findings. What a
+        failure leaves is taken back, unless `keep_failed`: then it stays, the head node among it, and costs."""
 
     def check(self, name: str, document: str) -> list[Finding]:
         """The provisioner's own dry run: nothing is created; its verdicts as findings (empty = it would pass)."""

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from trnctl.errors import ToolError, UsageError
+from trnctl.sandbox.head_faults import HEAD_FAULTS
 from trnctl.sandbox.home import Sandbox, read
 from trnctl.sandbox.lifecycle import ask
 from trnctl.sandbox.neuron.emulation import FAULTS as TOOL_FAULTS
@@ -17,10 +18,12 @@ CLEAR = "clear"
 
 @dataclass(frozen=True)
 class Fault:
-    """One way to fail. `rule` is a fault of the account, which strikes so many times; without one, `path` is the
-    world's control route for it, and what it sets stays until it is cleared."""
+    """One way to fail. `why` is the code of the cause that `trnctl why` then names, '' where nothing is left to find.
+    `rule` is a fault of the account, which strikes so many times; without one, `path` is the world's control route for
+    it, and what it sets stays until it is cleared."""
 
     happens: str
+    why: str
     rule: Mapping[str, object] = field(default_factory=dict)
     path: str = "/_sandbox/faults"
 
@@ -31,16 +34,21 @@ _DEPENDENT = (
 )
 # Of the account: AWS's own codes and wordings, as far as they are published.
 _ACCOUNT_FAULTS = {
-    "insufficient-capacity": Fault("EC2 refuses to launch the next compute nodes", {"kind": "launch"}),
-    "partial-capacity": Fault("EC2 has two compute nodes more, and no others", {"kind": "launch", "capacity": 2}),
-    "slow-stack": Fault("every resource of a stack takes ten times as long", {"kind": "slow"}),
-    "head-bootstrap-timeout": Fault("the next head node never reports back; the stack rolls back", {"kind": "boot"}),
+    "insufficient-capacity": Fault(
+        "EC2 refuses to launch the next compute nodes", "insufficient-capacity", {"kind": "launch"}
+    ),
+    "partial-capacity": Fault(
+        "EC2 has two compute nodes more, and no others", "insufficient-capacity", {"kind": "launch", "capacity": 2}
+    ),
+    "slow-stack": Fault("every resource of a stack takes ten times as long", "stack-under-way", {"kind": "slow"}),
     "throttling": Fault(
         "CloudFormation answers its next call with Throttling (boto3 itself tries three times)",
+        "ec2-throttled",
         {"kind": "api", "service": "cloudformation", "code": "Throttling", "message": "Rate exceeded"},
     ),
     "expired-token": Fault(
         "AWS's next call is refused because the credentials have expired",
+        "credentials-expired",
         {
             "kind": "api",
             "code": "ExpiredToken",
@@ -50,11 +58,13 @@ _ACCOUNT_FAULTS = {
     ),
     "delete-failed": Fault(
         "a security group cannot be deleted; the stack ends as DELETE_FAILED",
+        "dependent-object",
         {"kind": "resource", "op": "DELETE", "type": "AWS::EC2::SecurityGroup", "reason": _DEPENDENT},
     ),
 }
 _ACCOUNT_FAULTS["image-build-failed"] = Fault(
     "Image Builder fails while it builds the next image",
+    "image-build-failed",
     {
         "kind": "resource", "op": "CREATE", "type": "AWS::ImageBuilder::Image",
         "reason": "Resource handler returned message: \"Error occurred during operation 'SSM execution"
@@ -64,65 +74,59 @@ _ACCOUNT_FAULTS["image-build-failed"] = Fault(
         "parallelclusterimage/3.16.1/1 failed!''.\" (HandlerErrorCode: GeneralServiceException)",
     },
 )  # fmt: skip
-_BOOT = "the next head node fails to boot; the stack rolls back: "
-_HEAD_FAULTS = {
-    "head-recipe-failed": (
-        "a recipe of ParallelCluster fails",
-        "Failed to run chef recipe aws-parallelcluster-slurm::config_head_node line 42. Please check"
-        " /var/log/chef-client.log in the head node, or check the chef-client.log in CloudWatch logs.",
-    ),
-    "head-script-failed": (
-        "the script OnNodeConfigured ends with an error",
-        "Failed to execute OnNodeConfigured script 1 s3://my-trnctl-bucket/trnctl/head.sh, return code: 27."
-        " Please check /var/log/cfn-init.log in the head node, or check the cfn-init.log in CloudWatch logs.",
-    ),
-    "head-script-missing": (
-        "the script OnNodeConfigured cannot be fetched",
-        "Failed to download OnNodeConfigured script 1 s3://my-trnctl-bucket/trnctl/head.sh using aws s3, cause: An"
-        " error occurred (403) when calling the HeadObject operation: Forbidden.",
-    ),
-    "head-image-mismatch": (
-        "its image was made for another ParallelCluster",
-        "This AMI was created with aws-parallelcluster-cookbook-3.12.0, but is trying to be used with"
-        " aws-parallelcluster-cookbook-3.16.1. Please either use an AMI created with"
-        " aws-parallelcluster-cookbook-3.16.1 or change your ParallelCluster to 3.12.0",
-    ),
-    "head-mount-failed": (
-        "the file system cannot be mounted",
-        "Failed to mount FSX. Please check /var/log/chef-client.log in the head node, or check the chef-client.log in"
-        " CloudWatch logs.",
-    ),
-}
 # Of the head node and the fleet of each cluster that is up: they happen at once.
 _CLUSTER_FAULTS = {
-    "slurmctld-down": "Slurm's controller dies, and comes back when it is cleared",
-    "node-boot-failure": "no compute node that boots can be set up: each shuts down, and only its log in CloudWatch "
-    "tells why",
-    "ssh-drop": "every ssh connection to the head node breaks now",
-    "zombie-node": "Slurm loses an idle node, and its instance runs on and costs, until it is cleared",
-    "protected-mode": "the fleet goes into protected mode, as when nodes failed to boot ten times; trnctl cluster "
-    "fleet start ends it",
+    "slurmctld-down": ("Slurm's controller dies, and stays down until somebody restarts it", "slurmctld-down"),
+    "node-boot-failure": (
+        "no compute node that boots can be set up: each shuts down, and only its log in CloudWatch tells why",
+        "package-index-failed",
+    ),
+    "ssh-drop": ("every ssh connection to the head node breaks now", ""),
+    "zombie-node": (
+        "Slurm loses an idle node, and its instance runs on and costs, until it is cleared",
+        "instances-orphaned",
+    ),
+    "protected-mode": (
+        "nodes have failed to boot ten times, and the fleet is in protected mode; trnctl cluster fleet start ends it",
+        "apt-lock",
+    ),
+}
+# Of the emulated Neuron tools, which say themselves what happens.
+_TOOL_WHYS = {
+    "compile-failure": "compile-partial",
+    "compile-failure-exit-0": "compile-partial",
+    "compile-killed": "compile-host-oom",
+    "training-crash": "hbm-oom",
+    "hardware-error": "neuron-hw-error",
+    "full-disk": "disk-full",
+    "hung-collective": "hung-collective",
+    "missing-device": "node-failed-health",
+    "slow-link": "node-failed-health",
+    "hung-link": "node-failed-health",
+    "old-driver": "node-failed-health",
 }
 _ACCOUNT_FAULTS["placement-group-in-use"] = Fault(
     "a placement group is still in use when the stack is deleted, as with nodes that terminate slowly",
+    "retry-delete-later",
     {
         "kind": "resource", "op": "DELETE", "type": "AWS::EC2::PlacementGroup",
         "reason": "The placement group 'compute1-i1' is in use and may not be deleted.",
     },
 )  # fmt: skip
 FAULTS: Mapping[str, Fault] = {
-    **{name: Fault(happens, path="/_sandbox/tool-faults") for name, happens in TOOL_FAULTS.items()},
+    **{name: Fault(happens, _TOOL_WHYS[name], path="/_sandbox/tool-faults") for name, happens in TOOL_FAULTS.items()},
     **_ACCOUNT_FAULTS,
-    **{
-        name: Fault(_BOOT + happens, {"kind": "boot", "reason": reason})
-        for name, (happens, reason) in _HEAD_FAULTS.items()
-    },
-    **{name: Fault(happens, path="/_sandbox/cluster-faults") for name, happens in _CLUSTER_FAULTS.items()},
+    **{name: Fault(head.happens, head.why, head.rule()) for name, head in HEAD_FAULTS.items()},
+    **{name: Fault(happens, why, path="/_sandbox/cluster-faults") for name, (happens, why) in _CLUSTER_FAULTS.items()},
     "node-death": Fault(
-        "a compute node of each cluster dies, the last that runs a job if any does", path="/_sandbox/node-death"
+        "a compute node of each cluster dies, the last that runs a job if any does",
+        "node-not-responding",
+        path="/_sandbox/node-death",
     ),
     "first-node-death": Fault(
-        "the same, but the first, and with it the job's batch script dies", path="/_sandbox/node-death"
+        "the same, but the first, and with it the job's batch script dies",
+        "node-not-responding",
+        path="/_sandbox/node-death",
     ),
 }
 

@@ -9,7 +9,18 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-from trnctl.sandbox.aws import capacity, gaps, hooks, image_builder, lustre, models, networks, permissions, quotas
+from trnctl.sandbox.aws import (
+    capacity,
+    gaps,
+    hooks,
+    image_builder,
+    last_words,
+    lustre,
+    models,
+    networks,
+    permissions,
+    quotas,
+)
 from trnctl.sandbox.aws.account import EmulatedAccount
 from trnctl.sandbox.aws.backends import Backends, empty_account
 from trnctl.sandbox.aws.boots import Boots
@@ -44,6 +55,7 @@ def assemble(
     image_builder.empty()
     models.install()
     gaps.install()
+    last_words.install()
     networks.install()
     capacity.install()
     quotas.install()

@@ -10,6 +10,7 @@ from typing import Any
 
 from trnctl.sandbox.aws.faults import SILENT, Faults
 from trnctl.sandbox.aws.head_nodes import boot_of
+from trnctl.sandbox.aws.last_words import leave_behind
 from trnctl.sandbox.aws.progress import ResourceFailed
 from trnctl.sandbox.ports import BootFailed, Machines
 
@@ -86,8 +87,10 @@ class Boots:
     def _boot(self, stack: Any) -> None:
         with self._lock:
             boot = boot_of(stack)
-        if reason := self._faults.boot(stack.name):
-            raise ResourceFailed(_reported(reason, boot.instance_id))
+        if fault := self._faults.boot(stack.name):
+            with self._lock:
+                leave_behind(stack, boot, fault)
+            raise ResourceFailed(_reported(fault.reason, boot.instance_id))
         try:
             self._machines.boot(boot)
         except BootFailed as error:

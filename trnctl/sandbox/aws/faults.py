@@ -59,11 +59,17 @@ class ResourceFault(Rule):
 
 @dataclass
 class BootFault(Rule):
-    """A head node that never reports success; the default reason is CloudFormation's for one that stays silent."""
+    """A head node that never reports success; the default reason is CloudFormation's for one that stays silent.
+
+    `logs` is what it has sent to CloudWatch by then, by the log's name in its stream (`chef-client`, `cfn-init`, …),
+    and `console` what EC2 shows of its console.
+    """
 
     kind: ClassVar[str] = "boot"
     cluster: str = "*"
-    reason: str = "WaitCondition timed out. Received 0 conditions when expecting 1"
+    reason: str = SILENT
+    logs: Mapping[str, str] = field(default_factory=dict)
+    console: str = ""
 
 
 @dataclass
@@ -160,12 +166,12 @@ class Faults:
                     return self._used(rule).reason
         return None
 
-    def boot(self, cluster: str) -> str | None:
-        """The reason for which this head node does not boot."""
+    def boot(self, cluster: str) -> BootFault | None:
+        """The rule because of which this head node does not boot."""
         with self._lock:
             for rule in self._rules:
                 if isinstance(rule, BootFault) and _match((rule.cluster, cluster)):
-                    return self._used(rule).reason
+                    return self._used(rule)
         return None
 
     def slowness(self) -> float:

@@ -12,6 +12,7 @@ from moto.ec2.models.security_groups import SecurityGroup
 from moto.ec2.responses import EC2Response
 from moto.ec2.responses.instances import InstanceResponse
 from moto.ec2.utils import random_public_ip
+from moto.logs.models import LogGroup
 from moto.route53.models import FakeZone
 
 from trnctl.sandbox.aws import instances
@@ -24,6 +25,7 @@ _run_instances = InstanceResponse.run_instances
 _create_instance = Instance.create_from_cloudformation_json.__func__
 _create_interface = NetworkInterface.create_from_cloudformation_json.__func__
 _create_group = SecurityGroup.create_from_cloudformation_json.__func__
+_create_log_group = LogGroup.create_from_cloudformation_json.__func__
 _create_zone = FakeZone.create_from_cloudformation_json.__func__
 
 
@@ -42,6 +44,7 @@ def install() -> None:
     SecurityGroup.update_from_cloudformation_json = classmethod(_update_group)
     FakeZone.create_from_cloudformation_json = classmethod(_zone_with_tags)
     FakeZone.delete = _delete_zone
+    LogGroup.create_from_cloudformation_json = classmethod(_log_group_of_its_minute)
     # moto's Elastic IPs are loopback addresses (127.…), which a client of the head node would take for its own.
     elastic_ip_addresses.random_ip = random_public_ip
 
@@ -144,3 +147,12 @@ def _zone_with_tags(
 def _delete_zone(zone: Any, account_id: str, region_name: str) -> None:
     """moto has no deletion of a hosted zone through a stack: it would stay behind."""
     Backends(region_name).route53.delete_hosted_zone(zone.id)
+
+
+def _log_group_of_its_minute(
+    cls: Any, /, resource_name: str, cloudformation_json: Any, account_id: str, region_name: str, **kwargs: Any
+) -> Any:
+    """ParallelCluster names a log group after the cluster and the minute, and it outlives its stack. Two clusters
+    of one name may come and go in a minute here, which takes longer on AWS: the second takes the group as it is."""
+    known = Backends(region_name).logs.groups.get(resource_name)
+    return known or _create_log_group(cls, resource_name, cloudformation_json, account_id, region_name, **kwargs)

@@ -213,13 +213,17 @@ class Cluster:
             return [self.name]
         raise ValueError(f"There is no fault {fault} of a cluster.")
 
+    def restart_controller(self) -> None:
+        """What `systemctl restart slurmctld` does on the head node."""
+        with self._lock:
+            self._daemons.restart_slurmctld()
+            self._controller_down = False
+
     def recover(self) -> None:
         """End the faults that `fail` made; protected mode stays, until the fleet is started."""
         self.nodes.boots_fail = False
-        with self._lock:
-            if self._controller_down:
-                self._daemons.start_slurmctld()
-                self._controller_down = False
+        if self._controller_down:
+            self.restart_controller()
         self._account.end_abandoned(self.name)
 
     def _protect(self) -> list[str]:

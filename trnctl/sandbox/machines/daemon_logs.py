@@ -7,6 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 _LINE = "{at:%Y-%m-%d %H:%M:%S},{milliseconds:03d} - [{module}:{function}] - {level} - {message}\n"
+# What console_logger of aws-parallelcluster-node writes of a node that failed to boot.
+_CONSOLE = """\
+{at:%Y-%m-%d %H:%M:%S},000 - [slurm_plugin.console_logger:_get_console_output_from_nodes] - INFO - \
+Console output for Instance ID i-0aa11bb22cc33dd44 (Node Name {partition}-dy-i1-1) follows:
+[   61.123456] cloud-init[1893]: E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 2201 \
+(unattended-upgr)
+"""
 
 
 class DaemonLogs:
@@ -55,7 +62,10 @@ class DaemonLogs:
         )
 
     def protected(self, partitions: Sequence[str]) -> None:
-        """Nodes of these partitions have failed to boot too often."""
+        """Nodes of these partitions have failed to boot too often; the console of the last one tells why."""
+        self._place.mkdir(parents=True, exist_ok=True)
+        with (self._place / "compute_console_output.log").open("a", encoding="utf-8") as file:
+            file.write(_CONSOLE.format(at=datetime.now(UTC), partition=partitions[0]))
         names = ", ".join(f"'{name}': {{'i1': 10}}" for name in partitions)
         for level, message in (
             ("WARNING", f"Setting cluster into protected mode due to failures detected in node provisioning. "

@@ -110,6 +110,7 @@ class LocalMachines:
             "/_sandbox/tool-faults": self._tool_faults,
             "/_sandbox/node-death": self._node_death,
             "/_sandbox/cluster-faults": self._cluster_faults,
+            "/_sandbox/restart-controller": self._restart_controller,
         }
 
     def _resume(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -150,6 +151,11 @@ class LocalMachines:
                 cluster.recover()
             return {"struck": []}
         return {"struck": [what for cluster in clusters for what in cluster.fail(str(asked["add"]))]}
+
+    def _restart_controller(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """{cluster}: Slurm's controller is started, or ended and started again."""
+        self._cluster(asked).restart_controller()
+        return {}
 
     def _cluster(self, asked: Mapping[str, Any]) -> Cluster:
         found = self._clusters.get(str(asked["cluster"]))

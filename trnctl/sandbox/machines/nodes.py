@@ -212,6 +212,9 @@ class Nodes:
 
         Otherwise slurmctld 22.05 takes the node for idle when the requeued job has it again, and the job hangs; or its
         late words to the job's first attempt end the second.
+
+        The other nodes take a minute and more for that: slurmstepd waits for the last word of its children in the tree
+        of a step, one of which is dead, for 60 s and 3 more for each level below (constants of Slurm's, no setting).
         """
         down = dead & self._slurm.nodes_in("down")
         due = {name for name in down if now >= self._down_since.setdefault(name, now) + _HEALTH_CHECK}

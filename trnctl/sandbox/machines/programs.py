@@ -62,10 +62,31 @@ case "$$*" in
 esac
 """
 
-# A job may try to change the kernel of its node, which here is the user's own machine.
-_REFUSE = """\
+# The one service of a head node that a person may have to start again, and a systemctl that knows no other.
+_SYSTEMCTL = """\
 #!/bin/sh
-echo "$name: the sandbox changes nothing on this machine" >&2
+# Emulated by the trnctl sandbox, for Slurm's controller alone.
+case "$$1 $${2%.service}" in
+    "start slurmctld" | "restart slurmctld")
+        exec $python -I -S $tell $endpoint/_sandbox/restart-controller cluster=$cluster ;;
+    "status slurmctld")
+        if scontrol ping | grep -q 'is UP'; then
+            echo "slurmctld.service: active (running); emulated by the trnctl sandbox"
+            exit 0
+        fi
+        echo "slurmctld.service: inactive (dead); emulated by the trnctl sandbox"
+        exit 3 ;;
+esac
+echo "systemctl: the sandbox has no such service: $$*" >&2
+exit 1
+"""
+
+# A job may try to change the kernel of its node, which here is the user's own machine.
+_SUDO = """\
+#!/bin/sh
+[ "$$1" != -n ] || shift
+[ "$$1" != systemctl ] || exec "$$@"
+echo "sudo: the sandbox changes nothing on this machine" >&2
 exit 1
 """
 _SYSCTL = """\
@@ -99,7 +120,7 @@ def write(path: Path, template: str, values: Mapping[str, object], *, mode: int 
 
 
 def write_programs(folder: Path, *, cluster: str, endpoint: str, sshd: str, environment: Mapping[str, str]) -> None:
-    """Everything below etc/programs of a cluster: what slurmctld and ssh run."""
+    """Everything below etc/programs of a cluster, which slurmctld and ssh run, and its systemctl."""
     programs = folder / "etc" / "programs"
     programs.mkdir(parents=True, exist_ok=True)
     values = {
@@ -112,6 +133,8 @@ def write_programs(folder: Path, *, cluster: str, endpoint: str, sshd: str, envi
         "sshd": sshd,
         "environment": " ".join(f"{name}={value}" for name, value in environment.items()),
     }
+    (folder / "bin").mkdir(exist_ok=True)
+    write(folder / "bin" / "systemctl", _SYSTEMCTL, values)
     for what in ("resume", "suspend"):
         write(programs / what, _TELL, {**values, "what": what})
     write(programs / "wait-for-nodes", _WAIT_FOR_NODES, values)
@@ -119,11 +142,11 @@ def write_programs(folder: Path, *, cluster: str, endpoint: str, sshd: str, envi
 
 
 def write_stand_ins(folder: Path, *, head_name: str, ssh_programs: Mapping[str, str]) -> None:
-    """What stands first in PATH on head and nodes: hostname; ssh, scp, sftp that know the nodes by name; sysctl and
-    sudo without rights. `ssh_programs` maps ssh's names to the real programs."""
+    """What stands first in PATH on head and nodes: hostname; ssh, scp, sftp that know the nodes by name; sysctl without
+    rights, and sudo with none but to run the sandbox's systemctl. `ssh_programs` maps ssh's names to programs."""
     (folder / "bin").mkdir(exist_ok=True)
     write(folder / "bin" / "hostname", _HOSTNAME, {"folder": folder, "head_name": head_name})
     write(folder / "bin" / "sysctl", _SYSCTL, {"program": "/sbin/sysctl"})
-    write(folder / "bin" / "sudo", _REFUSE, {"name": "sudo"})
+    write(folder / "bin" / "sudo", _SUDO, {})
     for name, program in ssh_programs.items():
         write(folder / "bin" / name, _SSH, {"folder": folder, "program": program})
