@@ -156,7 +156,8 @@ def test_a_hung_collective_shows_as_idle_cores_and_as_silence(cluster: Trnctl) -
         cluster("cancel", "hung")
     cluster("resume", "hung", "-f", timeout=240)
     assert run_of(cluster, "hung")["state"] == "completed"
-    over(cluster, "hung")
+    findings = cluster.json("why", "hung", timeout=120)["findings"]
+    assert "hung-collective" not in [one["code"] for one in findings]
 
 
 @pytest.mark.fault("slurmctld-down")
