@@ -104,7 +104,7 @@ def _over(finding: Finding, seen: Observed, picture: QueuePicture) -> str:
     groups, signature = picture.nodes, known().by_code().get(finding.code)
     running = seen.fleet is not None and seen.fleet.status == "running"
     active = running and not any(group.available == "inactive" for group in groups)
-    well = active and not any(group.state in _OUT for group in groups)
+    well = not any(group.state in _OUT for group in groups)
     waits = any(job.state in _WAITING for job in picture.jobs)
     boots = finding.source in {"compute-console", "clustermgtd", "slurm-resume"}
     if finding.code in _FLEET:
@@ -115,7 +115,7 @@ def _over(finding: Finding, seen: Observed, picture: QueuePicture) -> str:
         refused = any(group.reason.startswith("(Code:") for group in groups)
         return "no job waits for nodes, and none is refused" if not (refused or waits) else ""
     if boots:
-        return "no job waits for nodes, and none is out of service" if well and not waits else ""
+        return "no job waits for nodes, and none is out of service" if active and well and not waits else ""
     return ""
 
 
