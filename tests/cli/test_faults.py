@@ -154,22 +154,28 @@ def test_a_run_waits_for_capacity_and_goes_on_when_it_is_back(faulty: Trnctl) ->
     over(faulty)
 
 
-@pytest.mark.fault("node-death")
-def test_a_node_that_dies_is_replaced_and_the_run_goes_on_from_its_checkpoint(faulty: Trnctl) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("node-death", marks=pytest.mark.fault("node-death")),
+        pytest.param("first-node-death", marks=pytest.mark.fault("first-node-death")),
+    ],
+)
+def test_a_node_that_dies_is_replaced_and_the_run_goes_on_from_its_checkpoint(faulty: Trnctl, name: str) -> None:
     # The same four nodes both times: the one that died must come back and be used again.
     nodes = ["--", "--nodelist=compute1-dy-i1-[1-4]"]
-    faulty("submit", "bert-large", "-N", "4", "--name", "phoenix", "--set", "steps_this_run=12", *nodes)
-    checkpoint = faulty.shared("/fsx/trnctl/runs/phoenix/checkpoints/ckpt_10.pt")
+    faulty("submit", "bert-large", "-N", "4", "--name", name, "--set", "steps_this_run=12", *nodes)
+    checkpoint = faulty.shared(f"/fsx/trnctl/runs/{name}/checkpoints/ckpt_10.pt")
     eventually(checkpoint.exists, "the first checkpoint is written", timeout=90)
-    strike(faulty, "node-death")
-    ended = faulty("logs", "phoenix", "-f", timeout=240)  # half a minute until Slurm misses the node, and a minute more
+    strike(faulty, name)
+    ended = faulty("logs", name, "-f", timeout=240)  # half a minute until Slurm misses the node, and a minute more
     assert "trnctl: going on from " in ended.out
-    assert "/phoenix/checkpoints/ckpt_10.pt at step 10" in ended.out
-    found = faulty.json("results", "phoenix")
+    assert f"/{name}/checkpoints/ckpt_10.pt at step 10" in ended.out
+    found = faulty.json("results", name)
     assert (found["steps_done"], found["restarts"]) == (12, 1)
-    assert run_of(faulty, "phoenix")["state"] == "completed"
-    told(faulty, "node-death", "phoenix")
-    assert "phoenix has completed" in faulty("why", "phoenix", timeout=90).talk
+    assert run_of(faulty, name)["state"] == "completed"
+    told(faulty, name, name)
+    assert f"{name} has completed" in faulty("why", name, timeout=90).talk
     over(faulty)
 
 
