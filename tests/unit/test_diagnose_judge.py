@@ -183,3 +183,11 @@ def test_json_behind_words_of_a_tool_is_read_and_other_text_is_not() -> None:
     assert parse('pcluster said:\n{"a": {"b": [1, "two"]}}\n') == {"a": {"b": [1, "two"]}}
     assert parse("[2026-10-01] error: no JSON") is None
     assert lines_of({"a": {"b": [1, "two\nthree"]}}) == ["b: 1", "b: two", "b: three"]
+
+
+def test_the_newest_reason_of_a_node_is_told_where_each_takes_the_place_of_the_one_before() -> None:
+    line = "[2026-10-01T09:{minute}:01.001] update_node: node trn1-dy-t32-2 reason set to: trnctl health: {words}\n"
+    first = line.format(minute="12", words="node-devices: neuron-ls sees 15")
+    text = first + line.format(minute="40", words="node-link: its all-reduces are slow")
+    (finding,) = diagnosed(text, name="slurmctld.log").findings
+    assert (finding.code, "its all-reduces are slow (node-link)" in finding.message) == ("node-failed-health", True)

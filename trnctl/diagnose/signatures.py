@@ -15,6 +15,7 @@
         rivals: fsx-security-group      # of the signatures with this word, those stay whose expectations hold best
         explained_by: [invalid-ami]     # dropped when one of these is found: it was their victim
         each_node: true                 # one finding a node instead of one for all
+        newest: true                    # the last line tells, as each takes the place of those before it
         message: '{type} is not to be had[ in {az}]'    # {groups}, {facts}, {node}, {nodes}; [left out when unknown]
         cause: '…'
         remedy: '…'
@@ -79,6 +80,7 @@ class Signature:
     rivals: str = ""
     explained_by: tuple[str, ...] = ()
     each_node: bool = False
+    newest: bool = False
     cause: str = ""
     look: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
