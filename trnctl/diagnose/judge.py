@@ -190,7 +190,7 @@ def _findings(case: _Case, facts: Facts) -> list[Finding]:
     for hit in case.hits:
         by_node.setdefault(hit.evidence.node, []).append(hit)
     if len(by_node) == 2 and "" in by_node:  # what names no node is of the only one that is named
-        return [_finding(case, case.hits, facts)]
+        return [_finding(case, case.hits[-1:] if case.signature.newest else case.hits, facts)]
     return [_finding(case, hits[-1:] if case.signature.newest else hits, facts) for hits in by_node.values()]
 
 
