@@ -213,6 +213,16 @@ def test_a_dead_node_is_noticed_replaced_and_its_job_runs_again(
     assert "Restarts=1" in fresh.ssh(f"scontrol show job {job}").stdout
 
 
+def test_a_node_that_slurm_sets_down_while_it_lives_is_replaced(fresh: Trial) -> None:
+    fresh.boot("one", [queue("q", resource("r", 1))])
+    job = fresh.job("-N1", "true")
+    eventually(lambda: fresh.state(job) == "COMPLETED", 60, "the node is up", otherwise=fresh.picture)
+    fresh.ssh("scontrol update nodename=q-dy-r-1 state=down reason='Node unexpectedly rebooted'")
+    eventually(lambda: "q-dy-r-1" in fresh.account.terminated, 60, "it is given up", otherwise=fresh.picture)
+    job = fresh.job("-N1", "true")
+    eventually(lambda: fresh.state(job) == "COMPLETED", 90, "the next one runs a job", otherwise=fresh.picture)
+
+
 # ------------------------------------------------------------------------------------------ changes
 
 

@@ -79,7 +79,7 @@ class Nodes:
         self._dead: set[str] = set()  # slurmd ended by itself, and slurmctld has not noticed yet
         self._down_since: dict[str, float] = {}  # dead node -> when it was seen down, or told to power down (monotonic)
         self._next_drained = 0.0
-        self._drained_since: dict[str, float] = {}  # when it was first seen drained without a job (monotonic)
+        self._drained_since: dict[str, float] = {}  # when it was first seen drained, or down (monotonic)
         self._kept: set[str] = set()  # powered down soon, but not their instances
         self._next_static = 0.0
         self._spools = 0
@@ -193,18 +193,20 @@ class Nodes:
             self.power_up_static()
 
     def _replace_drained(self, now: float) -> None:
-        """Power drained nodes down, whose jobs have ended: clustermgtd takes them for unhealthy, and the next job that
-        needs them gets other instances. Nodes of a stopped fleet are left alone."""
+        """Power nodes down that are drained, and whose jobs have ended, or that Slurm has set down although they live,
+        as for a reboot that it did not expect: clustermgtd takes them for unhealthy, and the next job that needs them
+        gets other instances. Nodes of a stopped fleet are left alone."""
         powered = set(self.powered())
         if not (self.active and powered) or now < self._next_drained:
             return
         self._next_drained = now + _DRAINED_LOOK
         drained = self._slurm.nodes_in("drained") & powered
-        self._drained_since = {name: self._drained_since.get(name, now) for name in drained}
+        unfit = drained | (self._slurm.nodes_in("down") & powered - self._dead)
+        self._drained_since = {name: self._drained_since.get(name, now) for name in unfit}
         due = sorted(name for name, since in self._drained_since.items() if now >= since + _HEALTH_CHECK)
         if due and not self._slurm.jobs_complete():
             self._slurm.update_nodes(due, "power_down", UNHEALTHY)
-            self._slurm.update_nodes(due, "undrain")
+            self._slurm.update_nodes([name for name in due if name in drained], "undrain")
 
     def _power_down_dead(self, dead: set[str], now: float) -> None:
         """Let slurmctld power dead nodes down: some time after it has noticed, as clustermgtd does, which looks once a
