@@ -129,7 +129,7 @@ def test_a_stack_that_could_not_delete_itself_is_told_when_the_image_is_there(sp
     assert plan_image(spec, ImageWish(), services).findings == ()
     leave_the_stack(world, default_name(spec))
     [left] = plan_image(spec, ImageWish(), services).findings
-    assert (left.code, left.level) == ("image-stack-left", "warning")
+    assert (left.code, left.level) == ("image-stack-leftover", "warning")
     assert "DeleteStackFunctionExecutionRole: Internal Failure" in left.message
     assert f"--stack-name {default_name(spec)} --retain-resources DeleteStackFunctionExecutionRole" in left.remedy
     world.cloud.happens(default_name(spec), default_name(spec), "AWS::CloudFormation::Stack", "DELETE_COMPLETE")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ from trnctl.specs.instances import INSTANCES, InstanceFacts, architecture, insta
 
 @pytest.fixture(scope="module")
 def ec2() -> dict[str, Any]:
-    packed = files("moto") / "ec2" / "resources" / "instance_types.json.gz"
+    moto = find_spec("moto")  # not imported: it would read its environment before an emulator has set it
+    assert moto is not None
+    assert moto.origin is not None
+    packed = Path(moto.origin).with_name("ec2") / "resources" / "instance_types.json.gz"
     data: dict[str, Any] = json.loads(gzip.decompress(packed.read_bytes()))
     return data
 

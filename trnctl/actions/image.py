@@ -119,7 +119,7 @@ def leftover_stack(name: str, region: str, services: Services) -> Finding | None
     why = why or events[own[-1]].reason or "no reason given"
     keep = f" --retain-resources {' '.join(stuck)}" if stuck else ""
     return Finding(
-        "image-stack-left",
+        "image-stack-leftover",
         "warning",
         f"the stack {name} of the image's build could not delete itself ({why})",
         f"Delete it: aws cloudformation delete-stack --region {region} --stack-name {name}{keep}. What is retained so "

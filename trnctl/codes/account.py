@@ -30,7 +30,6 @@ ACCOUNT: tuple[tuple[str, Level, str, str], ...] = (
     ("image-version", "error", "The image was built by another version of ParallelCluster.", "Use that version, or build the image anew."),
     ("image-os", "error", "The image is of another operating system.", "Name an image of the system that the file names."),
     ("image-not-ready", "error", "The image was not built to its end.", "Look at its build: pcluster describe-image."),
-    ("image-stack-left", "warning", "The stack that built an image deletes itself when the AMI is there, and could not: its roles, functions and log groups stay.", "Delete the stack in CloudFormation, retaining what cannot be deleted: aws cloudformation delete-stack --retain-resources."),
     ("root-volume-too-small", "error", "The root volume is smaller than the image.", "Write a larger Size, or leave it out."),
     ("file-system-adoptable", "info", "A file system of an earlier cluster of this name is still there, with its data.", "Mount it by its id instead of making a new one."),
     ("permission-denied", "error", "The credentials may not do what creating this cluster takes.", "Ask for the rights: trnctl doctor --policy prints them."),
