@@ -56,6 +56,15 @@ def test_a_wait_says_its_first_and_its_last_step_where_there_is_no_terminal(
     assert capsys.readouterr().err.split() == ["step", "0", "step", "999"]
 
 
+def test_a_line_that_fits_is_not_wrapped_because_it_is_indented(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(Session())
+    row = "      1  " + "x " * ((screen.err.width - 10) // 2)
+    screen.say(row)
+    screen.say(row + "more words that do not fit")
+    once, first, more = capsys.readouterr().err.splitlines()
+    assert (once, first, more) == (row.rstrip(), row.rstrip(), "      more words that do not fit")
+
+
 def test_a_new_state_is_told_at_once_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     follow(Screen(Session()), iter(range(30)), lambda step: f"step {step}", "look again", lambda step: step // 10)
     assert capsys.readouterr().err.split("step")[1:] == [" 0\n  ", " 10\n  ", " 20\n  ", " 29\n"]

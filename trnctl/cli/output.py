@@ -37,10 +37,12 @@ class Hanging:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """What rich calls to draw it."""
-        lines = self._words.wrap(console, max(options.max_width - self._indent, 20), overflow="fold")
-        for index, line in enumerate(lines):
+        plain = self._words.plain
+        lead = len(plain) - len(plain.lstrip(" "))  # it stands before the words, and takes none of their width twice
+        width = max(options.max_width - max(lead, self._indent), 20)
+        for index, line in enumerate(self._words[lead:].wrap(console, width, overflow="fold")):
             line.rstrip()
-            yield Text(" " * (self._indent if index else 0)) + line
+            yield Text(" " * (self._indent if index else lead)) + line
 
 
 class Screen:
