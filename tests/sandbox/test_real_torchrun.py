@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,8 @@ def test_two_nodes_of_two_ranks_each_sum_over_all(cluster: NeuronCluster) -> Non
         assert node.returncode == 0, err
         said += out
         assert "the real one" in err
-    assert sorted(said.splitlines()) == [f"rank {rank} of 4: 10" for rank in range(4)]
+    # Two ranks may write their lines at the same moment, and the ends of the lines after both.
+    assert sorted(re.findall(r"rank \d of \d: \d+", said)) == [f"rank {rank} of 4: 10" for rank in range(4)]
 
 
 def test_without_pytorch_it_says_what_to_install(cluster: NeuronCluster) -> None:

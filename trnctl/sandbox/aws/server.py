@@ -93,7 +93,7 @@ def serve(**options: Any) -> None:
 
 def _prepare(home: Path) -> None:
     """Set what moto reads from the environment when it is imported, and where the log goes."""
-    if "moto.core" in sys.modules and "MOTO_AMIS_PATH" not in os.environ:
+    if "moto.ec2.models.amis" in sys.modules and "MOTO_AMIS_PATH" not in os.environ:
         raise RuntimeError("moto was imported before the emulator: it has not read the emulator's images")
     images = home / "aws" / "images.json"
     write_images(images)
