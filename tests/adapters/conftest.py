@@ -13,6 +13,7 @@ import pytest
 from tests.adapters import small_slurm, small_sshd
 from tests.adapters.small_slurm import SmallSlurm
 from tests.adapters.small_sshd import SmallSshd
+from trnctl.sandbox.aws.images import write_images
 
 # moto looks for it in its process's environment; reading its thousands of images takes a second after every reset.
 _AMIS = "MOTO_EC2_LOAD_DEFAULT_AMIS"
@@ -53,8 +54,13 @@ def sshd(slurm: SmallSlurm) -> Iterator[SmallSshd]:
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """moto's own server on a free port of loopback."""
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """moto's own server on a free port of loopback. It reads its images once a process: those of the emulator, whose
+    tests may come after on this worker."""
+    if "MOTO_AMIS_PATH" not in os.environ:
+        images = tmp_path_factory.mktemp("moto") / "images.json"
+        write_images(images)
+        os.environ["MOTO_AMIS_PATH"] = str(images)
     before = os.environ.get(_AMIS)
     os.environ[_AMIS] = "false"
     server_module = pytest.importorskip("moto.server", reason="the sandbox extra is not installed")
