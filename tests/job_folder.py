@@ -47,7 +47,7 @@ _SCONTROL = """\
 case $* in
 requeue*) echo "$*" >>"$SEEN.requeued" ;;
 update*) echo "$*" >>"$SEEN.updated"; [ -z "$NO_UPDATE" ] ;;
-"show config") echo "SlurmdTimeout           = ${SLURMD_TIMEOUT-180} sec" ;;
+"show config") [ "$SLURMD_TIMEOUT" = none ] || echo "SlurmdTimeout           = ${SLURMD_TIMEOUT-180} sec" ;;
 *hostnames*) printf 'n-1\\nn-2\\n' ;;
 *) [ -n "$NO_ADDRESS" ] || printf 'NodeName=n-1 Arch=x86_64 NodeAddr=%s NodeHostName=n-1\\n' "${ADDRESS-10.0.1.12}" ;;
 esac

@@ -58,7 +58,8 @@ def test_training_is_real_and_goes_on_when_a_node_dies(tmp_path: Path) -> None:
 
         results = trnctl.json("results", "real")
         assert (results["complete"], results["steps_done"]) == (True, 120)
-        assert results["restarts"] in {1, 2}, "Slurm and the job itself may both have asked for it"
+        # On a busy machine slurmctld has been seen to lose the node that came in its place as well: one restart more.
+        assert results["restarts"] in {1, 2}
         assert results["final_loss"] == pytest.approx(second[120], abs=1e-4)
         own = json.loads(trnctl.shared(f"{RUNS}/real/output/results.json", "mixed").read_text())
         assert own["mesh"] == {"replicate": 2, "shard": 2, "tensor": 1}

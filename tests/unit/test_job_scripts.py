@@ -176,6 +176,13 @@ def test_a_job_that_starts_again_passes_the_numbers_of_its_earlier_steps(job: Jo
     assert steps.read_text().splitlines() == ["all nodes"], "the steps of another job have numbers of their own"
 
 
+def test_a_lost_node_is_waited_for_also_when_slurm_does_not_tell_its_patience(job: JobFolder) -> None:
+    code, said = job.run(
+        "train", STAND_IN="sys.exit(9)", SILENT="n-2", LOST="n-2\n", UNNOTICED="2", SLURMD_TIMEOUT="none"
+    )
+    assert (code, "lost n-2: the job waits" in said) == (9, True), said
+
+
 def test_slurm_is_given_only_so_long_to_notice(job: JobFolder) -> None:
     code, said = job.run("train", STAND_IN="sys.exit(9)", SILENT="n-2", SLURMD_TIMEOUT="0")
     assert (code, SILENCE in said, (job.mount / "seen.json.requeued").exists()) == (9, True, False)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes import World
 from tests.unit.test_top import nodes
-from trnctl.actions.runs import OpenCluster
+from tests.unit.test_why import opened
 from trnctl.actions.status import RunStatus
 from trnctl.actions.why import explain_failure
 from trnctl.actions.why_look import of_run, silence
@@ -32,11 +32,6 @@ def world() -> World:
     world = World()
     world.cloud.has_cluster("ultra1")
     return world
-
-
-def opened(world: World) -> OpenCluster:
-    """The cluster and its doors."""
-    return OpenCluster("ultra1", "us-west-2", world.services(), "/fsx/trnctl/runs")
 
 
 def levels(world: World) -> dict[str, str]:
